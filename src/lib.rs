@@ -3,7 +3,7 @@
 //!
 //! 1. [`petal_model`]: settings, workload, statistics, the record
 //! 2. [`petal_engine`]: the contract of an engine, and a crate for each database
-//! 3. [`petal_latency`]: times of single requests at block devices and of a server's calls, by BPF
+//! 3. [`petal_latency`]: times of single requests at block devices, of a server's calls and of threads, by BPF
 //! 4. [`petal_awr`]: reports of Oracle's, as figures
 //! 5. [`petal_judge`]: judges a record
 //! 6. [`petal_report`]: pure functions of a record

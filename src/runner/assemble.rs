@@ -170,6 +170,7 @@ pub fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
             before: prepared.before.clone(),
             requests_unseen: prepared.requests_unseen.clone(),
             calls_unseen: prepared.calls_unseen.clone(),
+            threads_unseen: prepared.threads_unseen.clone(),
             ..HostSeen::default()
         }),
         server_clock_ahead_s: prepared.clock_ahead_s,

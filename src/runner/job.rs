@@ -112,6 +112,8 @@ pub struct Prepared {
     pub calls_unseen: Option<String>,
     /// Why bytes written are not counted by their origin.
     pub writes_unseen: Option<String>,
+    /// Why the threads that execute operations are not timed.
+    pub threads_unseen: Option<String>,
     /// Last look at the host before the run.
     pub before: Option<OsInterval>,
     /// Lead of the database host's clock over petal's.

@@ -52,10 +52,12 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         )));
     }
     let devices = (watched && details.local).then(|| devices::find(&details.data_files));
-    let WatchedHost { probe, requests_unseen, calls_unseen, writes_unseen } = match watched {
+    let watched_host = match watched {
         true => watched_host(job, &details, devices.as_ref()),
         false => WatchedHost::default(),
     };
+    let WatchedHost { probe, requests_unseen, calls_unseen, writes_unseen, threads_unseen } =
+        watched_host;
     let host = watched.then(|| {
         HostFacts::collect_with(devices.as_ref(), &petal_engine::server_processes(job.engine))
     });
@@ -87,6 +89,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         requests_unseen,
         calls_unseen,
         writes_unseen,
+        threads_unseen,
         before,
         clock_ahead_s,
         clock,
@@ -117,7 +120,7 @@ fn check_script(job: &Job<'_>) -> Result<(), RunError> {
     Ok(())
 }
 
-/// The probe of this host, and why it does not time single requests and calls, or count the bytes
+/// The probe of this host, and why it does not time single requests, calls and threads, or count the bytes
 /// written by their origin.
 #[derive(Default)]
 struct WatchedHost {
@@ -125,6 +128,7 @@ struct WatchedHost {
     requests_unseen: Option<String>,
     calls_unseen: Option<String>,
     writes_unseen: Option<String>,
+    threads_unseen: Option<String>,
 }
 
 /// Watches this host: if the database is on another one, this covers petal itself and the network.
@@ -164,9 +168,15 @@ fn watched_host(
             &details.log_files,
         )),
     };
+    let (threads, threads_unseen) = match (job.settings.waterfall, details.local) {
+        (false, _) => (None, None),
+        (true, false) => (None, Some("the database is on another host".to_owned())),
+        (true, true) => timed(petal_latency::threads::watch(&database)),
+    };
     let probe = Probe::watching(devices, database, !details.local);
-    let probe = probe.with_requests(requests).with_calls(calls).with_writes(writes);
-    WatchedHost { probe: Some(probe), requests_unseen, calls_unseen, writes_unseen }
+    let probe =
+        probe.with_requests(requests).with_calls(calls).with_writes(writes).with_threads(threads);
+    WatchedHost { probe: Some(probe), requests_unseen, calls_unseen, writes_unseen, threads_unseen }
 }
 
 fn timed<T>(source: Result<T, String>) -> (Option<T>, Option<String>) {

@@ -1,20 +1,33 @@
 //! Trigger: sessions wait connected until all are there, then begin together.
 
-use std::sync::OnceLock;
+use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use petal_engine::Stop;
+
+/// Waits end with the trigger. A wait with a limit is sleep to the programs that time threads, and
+/// not a wait for a lock.
+const LIMIT: Duration = Duration::from_secs(3600);
 
 /// Trigger that opens once: with a [`Stop`] to run under, or with nothing if the run is called off.
 #[derive(Default)]
-pub struct Trigger(OnceLock<Option<Stop>>);
+pub struct Trigger {
+    outcome: Mutex<Option<Option<Stop>>>,
+    opened: Condvar,
+}
 
 impl Trigger {
     pub fn pull(&self, stop: Stop) {
-        self.0.get_or_init(|| Some(stop));
+        self.open(Some(stop));
     }
 
     pub fn call_off(&self) {
-        self.0.get_or_init(|| None);
+        self.open(None);
+    }
+
+    fn open(&self, outcome: Option<Stop>) {
+        self.outcome.lock().get_or_insert(outcome);
+        self.opened.notify_all();
     }
 
     /// Calls the run off when the result is dropped, on an error or a panic, unless it was
@@ -25,7 +38,13 @@ impl Trigger {
 
     /// Waits for the trigger; returns `None` if the run was called off.
     pub fn wait(&self) -> Option<Stop> {
-        self.0.wait().clone()
+        let mut outcome = self.outcome.lock();
+        loop {
+            if let Some(outcome) = &*outcome {
+                return outcome.clone();
+            }
+            self.opened.wait_for(&mut outcome, LIMIT);
+        }
     }
 }
 

@@ -256,6 +256,28 @@ fn assert_fits(browser: &mut Browser, name: &str) {
 }
 
 #[test]
+fn a_second_of_a_heat_map_shows_the_waterfall_of_its_operations() {
+    let work = Workplace::loaded(1, "8M");
+    work.petal(["run", "--run-time", "4", "--waterfall", "TRUE"]).watching().exits(0);
+    let folder = work.run_folder();
+    if let Some(why) = crate::support::record(&folder)["waterfall"]["why_unknown"].as_str() {
+        return crate::support::skip(&format!("threads cannot be timed: {why}"));
+    }
+    let Some(mut browser) = opened(&folder.join("report.html")) else { return };
+    browser.point_at(&format!("{}.querySelector('.hit[data-row=\"2\"]')", plot("latency-0")));
+    let shown = tip(&mut browser);
+    let operation = cell(&mut browser, "waterfall", 2, 12);
+    for part in ["slowest us", "waiting for a processor us", "gap us", &operation] {
+        assert!(shown.contains(part), "{part} is not in {shown:?}");
+    }
+    assert!(!shown.contains("wire"), "unknown parts are left out: {shown:?}");
+    // The waterfall's own marks show it once.
+    browser.point_at(&format!("{}.querySelector('.hit[data-row=\"2\"]')", plot("waterfall")));
+    assert_eq!(tip(&mut browser).matches("operation us").count(), 1);
+    assert_fits(&mut browser, "run-waterfall");
+}
+
+#[test]
 fn a_sweeps_page_shows_its_petals_and_leads_to_each_cell() {
     let work = Workplace::loaded(2, "8M");
     let sweep = [

@@ -92,4 +92,5 @@ mod server_postgres;
 mod sessions;
 mod support;
 mod sweep;
+mod waterfall;
 mod write_ledger;

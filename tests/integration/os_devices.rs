@@ -297,6 +297,7 @@ fn the_programs_of_the_kernel_are_those_in_the_source() {
         ("requests", petal_latency::requests::OBJECT),
         ("calls", petal_latency::calls::OBJECT),
         ("writes", petal_latency::writes::OBJECT),
+        ("threads", petal_latency::threads::OBJECT),
     ];
     for (name, object) in programs {
         let source = [file("common.bpf.h"), file(&format!("{name}.bpf.c"))].concat();

@@ -444,6 +444,9 @@ pub struct Mount {
     image: Option<TempDir>,
 }
 
+/// Nothing is left to a background thread, which would write in the middle of a test.
+const EAGER: &str = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
+
 impl Mount {
     /// In memory.
     pub fn tmpfs(options: &str) -> Option<Self> {
@@ -460,11 +463,20 @@ impl Mount {
         Self::ext4_below(mount.folder.path(), mebibytes)
     }
 
+    /// The same with this image.
+    pub fn ext4_at(image: &Path, mebibytes: u64) -> Option<Self> {
+        File::create(image).unwrap().set_len(mebibytes << 20).unwrap();
+        let path = image.to_str().unwrap();
+        if let Err(why) = run("mkfs.ext4", &["-q", "-E", EAGER, path]) {
+            skip(&why);
+            return None;
+        }
+        Self::new(path, &["-t", "ext4", "-o", "loop,noatime"], None)
+    }
+
     fn ext4_below(folder: &Path, mebibytes: u64) -> Option<Self> {
-        // Nothing is left to a background thread, which would write in the middle of a test.
-        let eager = "lazy_itable_init=0,lazy_journal_init=0,nodiscard";
         let options = ["-t", "ext4", "-o", "loop,noatime"];
-        Self::of_image(folder, mebibytes, &["mkfs.ext4", "-q", "-E", eager], &options)
+        Self::of_image(folder, mebibytes, &["mkfs.ext4", "-q", "-E", EAGER], &options)
     }
 
     /// A btrfs of so many MiB that compresses all that it can.

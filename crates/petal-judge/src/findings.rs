@@ -7,7 +7,7 @@ use super::steady::judge as steady;
 use super::trust::ROWS_MISSING;
 use super::{
     calibration, driver_hosts, fresh, io_limits, limits, others, outages, physical, server_report,
-    settings, trust, write_ledger, writes,
+    settings, trust, waterfall, write_ledger, writes,
 };
 use petal_model::record::{Finding, Run};
 
@@ -56,6 +56,7 @@ const RULES: &[Rule] = &[
     ("backlog", Whole, trust::backlog),
     ("late-start", Whole, trust::late_start),
     ("time-missing", Whole, trust::time_missing),
+    ("waterfall-gap", Whole, waterfall::gap),
     ("repeats-vary", Whole, |_| unknown("needs --repeats 3")),
     ("active-set-varies", Whole, |_| unknown(NEEDS_RUNS)),
     ("mixed-run-lengths", Whole, |_| unknown(NEEDS_RUNS)),

@@ -14,7 +14,7 @@
 //! [`driver_hosts`] judges the work of several driver hosts; [`profile`] makes profiles of a
 //! database's work over time, [`replay`] makes operations of profiles; [`survival`] compares a
 //! ledger with the rows that exist after a power cut; [`windows`] names the time that the figures
-//! of several runs cover.
+//! of several runs cover; [`waterfall`] divides the time of an operation.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
@@ -60,6 +60,7 @@ pub mod survival;
 pub mod target;
 mod trust;
 pub mod verdict;
+pub mod waterfall;
 mod windows;
 mod write_ledger;
 mod writes;

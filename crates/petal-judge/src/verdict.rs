@@ -8,9 +8,12 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::served::{self, ReadsServed};
-use super::{elasticity, findings, io_limits, limits, outages, physical, resources, write_ledger};
+use super::{
+    elasticity, findings, io_limits, limits, outages, physical, resources, waterfall, write_ledger,
+};
 use crate::by_key;
 use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
+use petal_model::record::waterfall::PartOfTime;
 use petal_model::record::{Headline, Run};
 use petal_model::stats::counters::WaitClass;
 
@@ -47,9 +50,10 @@ pub fn conclude(run: &mut Run) {
     let (served_by, limited_by) = (served_by(&shown), limited_by(&shown));
     let elasticity = elasticity::of(run);
     let limited_by = elasticity::proven(&elasticity, limited_by);
-    let resources = resources::of(&shown);
+    let (resources, waterfall) = (resources::of(&shown), waterfall::of(&shown));
     (run.summary.served_by, run.summary.limited_by) = (Some(served_by), Some(limited_by));
     (run.summary.resources, run.summary.elasticity) = (resources, elasticity);
+    run.summary.waterfall = waterfall;
     run.summary.write_ledger = write_ledger::of(run);
 }
 
@@ -161,7 +165,7 @@ pub fn limited_with_rate(run: &Run) -> String {
 
 fn limited_by(run: &Run) -> LimitedBy {
     let found = held(run).or_else(|| whole_host(run)).or_else(|| paced(run));
-    found.unwrap_or_else(|| waited_for(run))
+    found.or_else(|| queued(run)).unwrap_or_else(|| waited_for(run))
 }
 
 /// Names the limit of sessions that mostly waited for reads. Waiting above the device while the
@@ -175,7 +179,9 @@ fn reads_waited_for(run: &Run, waited_us: f64, words: &str, mut evidence: Value)
     let percent = above * 100.0;
     let busy = limits::server_cpu(run).map(limits::busy_percent);
     evidence["busy_percent"] = json!(busy);
-    match busy.filter(|&busy| busy >= PROCESSORS_BUSY_MIN) {
+    // A measured queue is judged before this.
+    let is_measured = queued_share(run).is_some();
+    match busy.filter(|&busy| busy >= PROCESSORS_BUSY_MIN && !is_measured) {
         Some(busy) => {
             let words = format!(
                 "processors ({busy:.0} % busy; reads waited {percent:.0} % of their time above the \
@@ -189,6 +195,20 @@ fn reads_waited_for(run: &Run, waited_us: f64, words: &str, mut evidence: Value)
             limit(Limiter::Reads, words, evidence)
         }
     }
+}
+
+/// The measured share of an operation's time that it waited for a processor; None if it was not
+/// measured.
+fn queued_share(run: &Run) -> Option<f64> {
+    waterfall::of(run)?.share(PartOfTime::RunQueue)
+}
+
+/// Names the processors, if operations mostly waited for one.
+fn queued(run: &Run) -> Option<LimitedBy> {
+    let share = queued_share(run).filter(|&share| share >= LIMIT_SHARE_MIN)?;
+    let percent = share.min(1.0) * 100.0;
+    let words = format!("processors (operations waited {percent:.0} % of their time for one)");
+    Some(limit(Limiter::Processors, words, json!({ "run_queue_share": share })))
 }
 
 /// Names a control group's limit on the device.

@@ -40,7 +40,7 @@ enum { OWNERS = 8, WAYS = 4, SLOTS = 16384, CACHED = 64, BUCKETS = 1024 };
 
 // Four fill two cache lines. The lowest bit of the key is set while the slot is in use: one
 // exchange claims a slot, so that two processors never get the same one.
-struct slot { u64 key, begin_ns; u32 series; u64 since; };
+struct slot { u64 key, begin_ns; u32 series, mark; u64 since; };
 enum { IN_USE = 1 };
 struct histograms { u64 total_ns[TIMES], buckets[TIMES][BUCKETS]; };
 struct state { u64 lost, active[SERIES]; };

@@ -7,4 +7,5 @@
 pub mod calls;
 mod counting;
 pub mod requests;
+pub mod threads;
 pub mod writes;

@@ -28,6 +28,7 @@ use crate::stats::histogram::{Latencies, LatencySummary};
 use crate::stats::host::{HostDevice, HostFacts};
 use crate::stats::os::calls::{CallKind, CallTimes, CalledFiles, ServerCalls};
 use crate::stats::os::requests::{RequestKind, RequestTimes, Requests};
+use crate::stats::os::threads::{StateTimes, ThreadRole, ThreadState, ThreadTimes};
 use crate::stats::os::time_buckets::TimeBuckets;
 use crate::stats::os::{
     Counts, CpuShare, CpuTicks, Cpus, DeviceCounts, DeviceUse, Gauges, OsInterval, Whole,
@@ -359,6 +360,32 @@ pub fn time_requests(run: &mut Run) {
     let calls = seen.seconds.iter().filter_map(|second| second.interval.calls.clone());
     seen.whole.sum.calls = calls.reduce(|sum, second| sum.plus(&second));
     run.summary.os = super::os_figures::OsFigures::of(run);
+}
+
+/// Adds times of threads to each second: in all the given share of DB time, of which an eighth is
+/// spent on a processor, and the rest in calls that read.
+pub fn time_threads(run: &mut Run, share: f64) {
+    time_requests(run);
+    let db_time_ns = run.details.db_time_s * 1e9;
+    let Some(seen) = &mut run.details.os else { return };
+    let each_ns = db_time_ns * share / seen.seconds.len() as f64;
+    let time = |state, part: f64| StateTimes {
+        role: ThreadRole::Session,
+        state,
+        time: TimeBuckets { total_ns: (each_ns * part) as u64, buckets: vec![(10_500, 2000)] },
+    };
+    let times = vec![
+        time(ThreadState::Processor, 0.125),
+        time(ThreadState::ReadProcessor, 0.125),
+        time(ThreadState::ReadWait, 0.5),
+        time(ThreadState::Queue, 0.25),
+    ];
+    let threads = ThreadTimes { times, lost: 0 };
+    for second in &mut seen.seconds {
+        second.interval.threads = Some(threads.clone());
+    }
+    let threads = seen.seconds.iter().filter_map(|second| second.interval.threads.clone());
+    seen.whole.sum.threads = threads.reduce(|sum, second| sum.plus(&second));
 }
 
 fn idle() -> OsInterval {

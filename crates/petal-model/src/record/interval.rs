@@ -373,6 +373,7 @@ fn reduce(seen: &mut HostSeen, from_s: f64, to_s: f64) {
     let missing_s = (to_s - from_s) - window.sum.seconds;
     if window.intervals == 0 || missing_s.abs() > 2.0 * os::SLACK_S {
         seen.whole.sum.counts = Default::default();
+        seen.whole.sum.threads = None;
         return;
     }
     // Single processors are not kept for each second.

@@ -42,6 +42,7 @@ pub mod sweep_design;
 pub mod sweep_order;
 pub mod verification;
 mod wait_histogram;
+pub mod waterfall;
 pub mod written;
 
 pub use error::RecordError;
@@ -164,6 +165,10 @@ pub struct Summary {
     /// Times in which sessions had lost their connections; null without `--on-disconnect retry`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outages: Option<Vec<connections::Outage>>,
+    /// The time of an operation in the headline's window, divided in parts; absent if nobody asked
+    /// for it, and in a run that was not judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waterfall: Option<waterfall::Waterfall>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

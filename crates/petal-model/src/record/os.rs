@@ -1,6 +1,7 @@
 //! A host's operating system during a run: totals for the record, and the seconds, which have a
 //! separate file next to it ([`super::os_log`]).
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,8 @@ pub struct HostSeen {
     /// Why the server's calls were not timed; null if they were, or if nobody asked
     /// for it.
     pub calls_unseen: Option<String>,
+    /// Why threads were not timed, likewise.
+    pub threads_unseen: Option<String>,
     pub whole: Whole,
     /// Seconds of the run, which `run.json` leaves out because a long run has many.
     #[serde(skip)]
@@ -102,6 +105,21 @@ impl HostSeen {
             }
         }
         whole
+    }
+
+    /// The data's own devices if their requests were timed, else the disks below them: a partition
+    /// or a volume has none.
+    pub fn timed_devices(&self) -> Vec<&str> {
+        let sum = &self.whole.sum;
+        let timed: BTreeSet<&str> = sum
+            .requests
+            .iter()
+            .flat_map(|all| &all.times)
+            .map(|times| times.device.as_str())
+            .collect();
+        let is_data = |name: &str| sum.devices.iter().flatten().any(|d| d.data && d.name == name);
+        let data: Vec<&str> = timed.iter().copied().filter(|name| is_data(name)).collect();
+        if data.is_empty() { timed.into_iter().collect() } else { data }
     }
 
     /// Number of its processors.

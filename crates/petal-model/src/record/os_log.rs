@@ -146,7 +146,7 @@ mod tests {
         let clock = ClockState { error_s: Some(0.002), ..ClockState::default() };
         let header = of_this_format(&OsLogHeader { clock: Some(clock), ..OsLogHeader::default() });
         let mut timed = crate::record::fixture::mixed_run();
-        crate::record::fixture::time_requests(&mut timed);
+        crate::record::fixture::time_threads(&mut timed, 1.0);
         let interval = timed.details.os.unwrap().seconds[0].interval.clone();
         let timed = OsLogLine { interval, ..OsLogLine::default() };
         let timed = serde_json::to_string(&timed).unwrap();

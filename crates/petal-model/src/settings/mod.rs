@@ -105,6 +105,8 @@ unset_by_default! {
         pub device_latency: bool,
         /// Times each read, write and sync of the server's processes, if the kernel permits it.
         pub call_latency: bool,
+        /// Times the threads that execute operations, by state, if the kernel permits it.
+        pub waterfall: bool,
         pub unique_index: bool,
         /// None: the engine's default.
         pub block_sz: Option<u32>,

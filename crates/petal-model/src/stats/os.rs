@@ -16,6 +16,7 @@ mod pressure;
 mod process_io;
 pub mod requests;
 mod server;
+pub mod threads;
 pub mod time_buckets;
 pub mod writes;
 
@@ -41,6 +42,7 @@ use network::Interfaces;
 use process_io::ProcessIo;
 use requests::Requests;
 pub use server::ServerProcesses;
+use threads::ThreadTimes;
 use time_buckets::TimeSource;
 use writes::WriteOrigins;
 
@@ -61,6 +63,7 @@ pub struct Probe {
     requests: Option<Box<dyn TimeSource<Requests>>>,
     calls: Option<Box<dyn TimeSource<ServerCalls>>>,
     writes: Option<Box<dyn TimeSource<WriteOrigins>>>,
+    threads: Option<Box<dyn TimeSource<ThreadTimes>>>,
 }
 
 /// Location of the database, as a probe of this host sees it.
@@ -109,6 +112,7 @@ pub struct OsSample {
     devices: Option<Vec<DeviceUse>>,
     requests: Option<Requests>,
     calls: Option<ServerCalls>,
+    threads: Option<ThreadTimes>,
     log_writer_on: Option<u32>,
 }
 
@@ -144,6 +148,7 @@ impl Probe {
             requests: None,
             calls: None,
             writes: None,
+            threads: None,
             roots,
         }
     }
@@ -169,6 +174,12 @@ impl Probe {
     /// True if bytes written are counted by their origin.
     pub fn sees_writes(&self) -> bool {
         self.writes.is_some()
+    }
+
+    /// Samples the time of threads, too.
+    pub fn with_threads(mut self, source: Option<Box<dyn TimeSource<ThreadTimes>>>) -> Self {
+        self.threads = source;
+        self
     }
 
     /// Processors by number, if known.
@@ -214,6 +225,7 @@ impl Probe {
             devices: self.read("diskstats").and_then(|text| self.disks.lock().sample(&text)),
             requests: self.requests.as_ref().and_then(|source| source.sample()),
             calls: self.calls.as_ref().and_then(|source| source.sample()),
+            threads: self.threads.as_ref().and_then(|source| source.sample()),
             counts,
             gauges,
             log_writer_on,
@@ -301,6 +313,7 @@ impl OsSample {
         let devices = devices.flatten();
         let requests = self.requests.as_ref().zip(earlier.requests.as_ref());
         let calls = self.calls.as_ref().zip(earlier.calls.as_ref());
+        let threads = self.threads.as_ref().zip(earlier.threads.as_ref());
         OsInterval {
             seconds,
             busiest_cpu: cpus.busiest(self.allowed.as_deref()),
@@ -311,6 +324,7 @@ impl OsSample {
             devices,
             requests: requests.and_then(|(now, then)| now.since(then)),
             calls: calls.and_then(|(now, then)| now.since(then)),
+            threads: threads.and_then(|(now, then)| now.since(then)),
         }
     }
 
@@ -319,6 +333,7 @@ impl OsSample {
         self.cpus.each = Vec::new();
         self.requests = None;
         self.calls = None;
+        self.threads = None;
     }
 }
 

@@ -45,6 +45,14 @@
     return found;
   }
 
+  // A second of a heat map also shows the waterfall of its operations, where the run has one.
+  function waterfall(figure, mark) {
+    var divided = document.getElementById("fig-waterfall");
+    if (!divided || divided === figure || !/^fig-(latency|device)-/.test(figure.id)) return [];
+    build(divided);
+    return lines(divided, mark).slice(1).filter(function (pair) { return pair[1] !== "-"; });
+  }
+
   var shown = null;
   function hide() {
     tip.hidden = true;
@@ -52,8 +60,10 @@
     shown = null;
   }
   function show(mark, x, y, aloud) {
-    var values = lines(mark.closest("figure"), mark);
+    var figure = mark.closest("figure");
+    var values = lines(figure, mark);
     if (!values.length) return;
+    values = values.concat(waterfall(figure, mark));
     hide();
     shown = mark;
     mark.classList.add("on");

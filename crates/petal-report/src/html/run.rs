@@ -4,7 +4,7 @@
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate, whole};
 use super::super::run::{
     Facts, counters, differences, drivers, elasticity, events, layers, load, os, outages,
-    resources, seconds, server_report, tested, write_ledger,
+    resources, seconds, server_report, tested, waterfall, write_ledger,
 };
 use super::super::sources;
 use super::super::table::Table;
@@ -40,6 +40,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         .notes(elasticity::notes(run))
         .table("", elasticity::table(run)),
         ledger(run),
+        divided(run),
         timed_events(&counted),
         own_report(&counted),
         work(run),
@@ -170,6 +171,19 @@ fn timed_events(run: &Run) -> Section {
         .table("Operation latency, us (petal's clock)", events::operations(run))
         .table("I/O latency, us (with their sources)", events::io(run))
         .table("Bounds of percentiles, us (the database's histogram)", events::bounded(run))
+}
+
+/// The time of a mean operation; empty if nobody asked for it.
+fn divided(run: &Run) -> Section {
+    let layer = "in the headline's window";
+    let section = Section::new("waterfall-table", "Waterfall of an operation", layer);
+    match &run.summary.waterfall {
+        None => section,
+        Some(waterfall) => match &waterfall.why_unknown {
+            Some(why) => section.notes([format!("waterfall: - ({why})")]),
+            None => section.table("", waterfall::table(waterfall)),
+        },
+    }
 }
 
 /// Compares the database's own report of the run with petal's snapshots.

@@ -17,6 +17,7 @@ pub(super) mod resources;
 pub(super) mod seconds;
 pub(super) mod server_report;
 pub(super) mod tested;
+pub(super) mod waterfall;
 pub(super) mod write_ledger;
 
 /// Names and their values; a value without a name goes on with the one before.

@@ -4,7 +4,7 @@
 use super::super::numbers::{decimal, or_dash, percent, rate, whole};
 use super::super::run::{
     Facts, calibrated, counters, differences, drivers, elasticity, events, layers, load, os,
-    outages, resources, seconds, server_report, tested, write_ledger,
+    outages, resources, seconds, server_report, tested, waterfall, write_ledger,
 };
 use super::super::sources;
 use super::super::table::{Align, Table, columns, line, paragraph};
@@ -234,6 +234,13 @@ pub(super) fn over_time(out: &mut String, run: &Run) {
     if !run.summary.resources.is_empty() {
         section(out, "resources", "the headline's window");
         out.push_str(&resources::table(run).render());
+    }
+    if let Some(divided) = &run.summary.waterfall {
+        section(out, "waterfall of an operation", "the headline's window");
+        match &divided.why_unknown {
+            Some(why) => out.push_str(&paragraph("", "  ", &format!("waterfall: - ({why})"))),
+            None => out.push_str(&waterfall::table(divided).render()),
+        }
     }
     if run.details.experiments.is_some() {
         section(out, "elasticity", "change of throughput over the change of a resource, 95 %");

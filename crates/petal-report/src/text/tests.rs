@@ -305,6 +305,7 @@ fn a_complete_mixed_run() {
     NOT JUDGED HERE                                                                            [and why]
     ====================================================================================================
     time-missing: the totals of the steady window are not known
+    waterfall-gap: threads were not timed
     repeats-vary: needs --repeats 3
     active-set-varies: needs several runs: petal sweep, or petal compare
     mixed-run-lengths: needs several runs: petal sweep, or petal compare

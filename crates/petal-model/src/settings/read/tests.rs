@@ -104,6 +104,7 @@ fn nothing_given_means_the_defaults() {
         settings.os_perf_data
             && settings.device_latency
             && !settings.call_latency
+            && !settings.waterfall
             && !settings.unique_index
             && !settings.obfuscate_columns
     );

@@ -290,6 +290,10 @@ pub static PARAMETERS: &[Parameter] = &[
         "times each call of the server's processes on this host that reads, writes or syncs a file, \
              likewise; about 1 us for each, and a little for every call of this host",
     ),
+    of("WATERFALL", Evidence, Run, Boolean, "FALSE").field(|s| &mut s.waterfall).means(
+        "divides the time of an operation in parts, by the states of petal's and the server's \
+             threads, likewise; a little for every call and switch of threads of this host",
+    ),
     of("DATABASE_STATISTICS_TYPE", Evidence, Run, OneOf(&["statspack", "awr"]), "statspack")
         .field(|s| &mut s.database_statistics_type)
         .means("Oracle: which of its reports to fetch"),

@@ -8,6 +8,7 @@ use super::cpu::{CpuShare, CpuTicks, Cpus};
 use super::disk::{DeviceCounts, DeviceUse, part};
 use super::figures::{Counts, GaugeRanges, Gauges};
 use super::requests::Requests;
+use super::threads::ThreadTimes;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -27,6 +28,9 @@ pub struct OsInterval {
     pub requests: Option<Requests>,
     /// Times of the server's calls; `None` if they were not watched.
     pub calls: Option<ServerCalls>,
+    /// Time of the threads that execute operations, by state; `None` if they were not watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<ThreadTimes>,
 }
 
 impl OsInterval {
@@ -84,6 +88,7 @@ impl OsInterval {
                 .map(|all| all.iter().map(|device| device.part(share)).collect()),
             requests: self.requests.as_ref().map(|requests| requests.part(share)),
             calls: self.calls.as_ref().map(|calls| calls.part(share)),
+            threads: self.threads.as_ref().map(|threads| threads.part(share)),
         }
     }
 
@@ -105,6 +110,7 @@ impl OsInterval {
         });
         let requests = self.requests.as_ref().zip(later.requests.as_ref());
         let calls = self.calls.as_ref().zip(later.calls.as_ref());
+        let threads = self.threads.as_ref().zip(later.threads.as_ref());
         let mut log_writer_on = self.log_writer_on.clone();
         for &(cpu, seconds) in &later.log_writer_on {
             match log_writer_on.iter_mut().find(|(known, _)| *known == cpu) {
@@ -123,6 +129,7 @@ impl OsInterval {
             devices,
             requests: requests.map(|(ours, theirs)| ours.plus(theirs)),
             calls: calls.map(|(ours, theirs)| ours.plus(theirs)),
+            threads: threads.map(|(ours, theirs)| ours.plus(theirs)),
         }
     }
 }

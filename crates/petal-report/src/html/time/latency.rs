@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use super::super::super::charts::{Chart, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{decimal, micros, or_dash, whole};
 use super::heat::Heat;
-use super::requests::timed_devices;
 use super::{ChartPiece, PERCENTILES, TimeAxis, known_runs};
 use crate::table::Table;
 use petal_judge::steady::median;
@@ -74,7 +73,7 @@ pub(super) fn of_kind(
 /// The service time of a device's requests, on the time axis of the operations.
 pub(super) fn of_device(axis: &TimeAxis<'_>, kind: RequestKind) -> Option<Chart> {
     let seen = axis.run.database_host()?;
-    let devices = timed_devices(seen);
+    let devices = seen.timed_devices();
     let times = |second: &Second| {
         let requests = seen.second(second.from_s, second.length_s)?.requests.as_ref()?;
         Some(requests.service(kind, |device| devices.contains(&device)))

@@ -9,6 +9,7 @@ mod latency;
 mod processors;
 mod rates;
 mod requests;
+mod waterfall;
 
 use super::super::charts::{Chart, ChartFrame, ChartUse, Color, Plot, PlotAxis, Scale};
 use super::super::run::seconds::SECOND_S_MIN;
@@ -107,6 +108,7 @@ pub(super) fn figures(run: &Run, spreads: &Spreads) -> Vec<Chart> {
     for kind in [RequestKind::Read, RequestKind::Write, RequestKind::Flush] {
         figures.extend(latency::of_device(&axis, kind));
     }
+    figures.extend(waterfall::of_operations(&axis));
     figures.extend(rates::reads_by_layer(&axis));
     figures.extend(rates::writes_by_layer(&axis));
     figures.extend(rates::io(&axis));

@@ -1,14 +1,11 @@
 //! Latency of operations and of the device's requests, in the same seconds.
 
-use std::collections::BTreeSet;
-
 use super::super::super::charts::{Chart, ChartSeries, Color, PlotAxis, Scale, Variant};
 use super::super::super::numbers::{decimal, micros, or_dash};
 use super::super::super::run::seconds::{SecondFigure, slowest};
 use super::{ChartPiece, HEIGHT, TimeAxis, dashed, known_runs};
 use crate::table::Table;
 use petal_model::record::Second;
-use petal_model::record::os::HostSeen;
 use petal_model::stats::os::calls::{CallKind, CalledFiles};
 use petal_model::stats::os::requests::RequestKind;
 
@@ -18,21 +15,10 @@ struct LatencyLine<'a> {
     of_second: SecondFigure<'a>,
 }
 
-/// The data's own devices if their requests were timed, else the disks below them: a partition or a
-/// volume has none.
-pub(super) fn timed_devices(seen: &HostSeen) -> Vec<&str> {
-    let sum = &seen.whole.sum;
-    let timed: BTreeSet<&str> =
-        sum.requests.iter().flat_map(|all| &all.times).map(|times| times.device.as_str()).collect();
-    let is_data = |name: &str| sum.devices.iter().flatten().any(|d| d.data && d.name == name);
-    let data: Vec<&str> = timed.iter().copied().filter(|name| is_data(name)).collect();
-    if data.is_empty() { timed.into_iter().collect() } else { data }
-}
-
 /// None if no request was timed.
 pub(super) fn of_device(axis: &TimeAxis<'_>) -> Option<Chart> {
     let seen = axis.run.database_host()?;
-    let data: Vec<&str> = timed_devices(seen);
+    let data: Vec<&str> = seen.timed_devices();
     let mut lines: Vec<LatencyLine<'_>> = Vec::new();
     for (kind, percentile) in [
         (RequestKind::Read, "p50"),
