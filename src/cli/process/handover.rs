@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt as _;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
+use rustix::process::{Signal, getpid, getppid, kill_process, set_parent_process_death_signal};
 
 use super::this_program;
 
@@ -70,15 +70,16 @@ pub fn received() -> Option<Received> {
     let orders = words.next().map(|word| word.ok_or(())).transpose().ok()?;
     let me = getpid().as_raw_nonzero().get();
     let starter = getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
-    // A hook's petal inherits a variable of another petal.
     if from != (if orders.is_some() { starter } else { me }) {
+        end_as_orphan(orders.is_some());
+        // A hook's petal inherits a variable of another petal.
         return None;
     }
     if orders.is_some() {
         // Without its supervisor nobody would hear how it ends.
         set_parent_process_death_signal(Some(Signal::KILL)).ok()?;
         if getppid().map_or(0, |pid| pid.as_raw_nonzero().get()) != starter {
-            return None;
+            end_as_orphan(true);
         }
         // The program's file is known to the system as `exe`.
         let _ = rustix::thread::set_name(c"petal");
@@ -87,6 +88,16 @@ pub fn received() -> Option<Received> {
     let arguments = read(&place(file), orders.is_some()).ok()?;
     let orders = orders.map(|fd| OpenOptions::new().read(true).open(place(fd))).transpose().ok()?;
     Some(Received { arguments, orders })
+}
+
+/// Ends a worker whose supervisor was killed before the worker followed it: otherwise it would do the
+/// whole command, as a petal that nobody waits for. The system knows a worker's program as `exe`, and
+/// a hook's by its name.
+fn end_as_orphan(has_supervisor: bool) {
+    let name = fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    if has_supervisor && name.trim_end() == "exe" {
+        let _ = kill_process(getpid(), Signal::KILL);
+    }
 }
 
 /// Reads a file of arguments. The image that took its process over shares it with all children, and
