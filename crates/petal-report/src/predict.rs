@@ -29,7 +29,7 @@ pub fn render(lines: &[PredictedLine]) -> String {
                 let (name, lines) = (family.words(), counted(lines.len() as u64, "line"));
                 let (median, mean) = (percent(median), percent(mean));
                 out.push_str(&paragraph("- ", "  ", &format!(
-                    "{name}: the medians of {lines} have the median {median} and the mean {mean}"
+                    "{name}: the medians of {lines} have the median {median} % and the mean {mean} %"
                 )));
             }
         }

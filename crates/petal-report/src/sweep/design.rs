@@ -38,7 +38,7 @@ pub fn repeats(plan: &SweepPlan) -> String {
         Design::Grid => format!("{}, interleaved", counted(plan.repeats, "repeat")),
         Design::Ladder => format!("{} at peak and knee (ladder)", plan.repeats),
         Design::Adaptive { precision, runs_max } => format!(
-            "adaptive: until peak and knee are within {}, {runs_max} runs a line at most",
+            "adaptive: until peak and knee are within {} %, {runs_max} runs a line at most",
             percent(*precision)
         ),
     }
@@ -53,7 +53,7 @@ fn words(line: &FoundOnLine, plan: &SweepPlan) -> String {
     let found = &line.found;
     let runs = counted(line.runs as u64, "run");
     let mut words = format!(
-        "{}, by a curve through {runs}: peak {} PIOPS within {} at about {}",
+        "{}, by a curve through {runs}: peak {} PIOPS within {} % at about {}",
         line.name,
         rate(found.load),
         percent(found.load_off),
@@ -62,7 +62,7 @@ fn words(line: &FoundOnLine, plan: &SweepPlan) -> String {
     if let Some(knee) = line.knee_sessions {
         let (knee, off) = (counted(knee, "session"), percent(found.power_off));
         words.push_str(&format!(
-            "; knee at {knee}, at most {off} below the best PIOPS over latency"
+            "; knee at {knee}, at most {off} % below the best PIOPS over latency"
         ));
     }
     if let Design::Adaptive { precision, runs_max } = plan.design {
@@ -70,7 +70,7 @@ fn words(line: &FoundOnLine, plan: &SweepPlan) -> String {
         if is_wide && line.runs >= runs_max as usize {
             let more = 2 * runs_max;
             words.push_str(&format!(
-                "; not within {} after the most runs: --max-runs {more} goes on",
+                "; not within {} % after the most runs: --max-runs {more} goes on",
                 percent(precision)
             ));
         }
