@@ -144,32 +144,29 @@ fn sessions_follow_a_promoted_standby_and_the_commits_that_it_had_not_received_a
         client.batch_execute("SELECT pg_reload_conf()").unwrap();
         thread::sleep(Duration::from_secs(1));
         primary.stop("QUIT");
+        // What the standby has now is what survives.
+        let rows = standby.client("promoted").query("SELECT c2 FROM petal1.cf1", &[]).unwrap();
         client.batch_execute("SELECT pg_promote()").unwrap();
         run.ends().exited(0);
         let run = record(&work.run_folder());
         let outage = &run["outages"][0];
         assert_eq!(count(outage, &format!("/back_at/127.0.0.1:{}", standby.port)), 1, "{outage:#}");
         // One session: what survived is the beginning of its commits.
-        let first_after_s = number(outage, "/by_kind/update/first_success_s");
         let kept = ledger::read(&work.path("kept.ledger")).unwrap();
-        let is_before = |end_ns: u64| (end_ns as f64) < first_after_s * 1e9 - 1e6;
-        let commits = kept.commits.iter().filter(|commit| is_before(commit.end_ns));
-        let before: Vec<u64> = commits.map(|commit| commit.version.sequence).collect();
         let stamps = RunStamps::of_mask(kept.header.stamp_mask);
-        let rows = standby.client("promoted").query("SELECT c2 FROM petal1.cf1", &[]).unwrap();
-        let sequences = rows.iter().filter_map(|row| {
-            let version = stamps.version(read_stamp(row.get::<_, &str>(0).as_bytes())?, 1)?;
-            Some(version.sequence).filter(|sequence| before.contains(sequence))
-        });
-        let survived = sequences.max().unwrap();
-        let lost = before.iter().filter(|&&sequence| sequence > survived).count() as u64;
-        let _ = writeln!(stderr(), "LOST {lost} of {}", before.len());
-        assert!(lost > 20, "{lost}");
+        let stamp = |row: &postgres::Row| read_stamp(row.get::<_, &str>(0).as_bytes());
+        let version = |row| Some(stamps.version(stamp(row)?, 1)?.sequence);
+        let survived = rows.iter().filter_map(version).max().unwrap();
+        let first_after_s = number(outage, "/by_kind/update/first_success_s");
+        let is_before = |end_ns: u64| (end_ns as f64) < first_after_s * 1e9 - 1e6;
+        let before = kept.commits.iter().filter(|commit| is_before(commit.end_ns));
+        let lost = before.filter(|commit| commit.version.sequence > survived).count() as u64;
         // Later UPDATEs hide some of them.
         let found = &run["details"]["verification"];
-        let seen = count(found, "/lost_commits");
-        assert!(seen <= lost && seen * 10 >= lost * 8, "{seen} of {lost}");
-        assert_eq!(seen + count(found, "/overwritten_commits"), lost, "{found:#}");
+        let (seen, hidden) = (count(found, "/lost_commits"), count(found, "/overwritten_commits"));
+        let _ = writeln!(stderr(), "LOST {lost}, seen {seen}, possibly {hidden} more");
+        assert!(lost > 20 && (seen..=seen + hidden).contains(&lost), "{lost}: {found:#}");
+        assert!(seen * 10 >= lost * 8, "{lost}: {found:#}");
         assert!(findings(&run).contains(&"lost-commits"), "{:?}", findings(&run));
     }
 }

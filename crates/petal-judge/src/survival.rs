@@ -273,7 +273,7 @@ impl<'a> Survival<'a> {
     }
 
     /// Counts commits that the outage may have taken, and of which no row shows it: they came after
-    /// the first lost commit, or after the last one that is seen to have survived.
+    /// the last commit that is seen to have survived, or after the first lost one.
     fn overwritten(&self, first_lost_ns: Option<u64>, outage_ns: u64) -> u64 {
         let versions = |commit: &Acknowledged| {
             let rows = self.held.get(&commit.schema);
@@ -286,8 +286,10 @@ impl<'a> Survival<'a> {
         let before = || self.ledger.commits.iter().filter(|commit| commit.end_ns < outage_ns);
         let is_seen =
             |commit: &&Acknowledged| versions(commit).any(|held| held == Some(commit.version));
-        let last_seen_ns = || before().filter(is_seen).map(|commit| commit.end_ns).max();
-        let from_ns = first_lost_ns.or_else(last_seen_ns).unwrap_or(0);
+        let is_kept = |commit: &&Acknowledged| {
+            is_seen(commit) && first_lost_ns.is_none_or(|first_ns| commit.end_ns < first_ns)
+        };
+        let from_ns = before().filter(is_kept).map(|commit| commit.end_ns).max().unwrap_or(0);
         let is_later = |held: Option<Version>| {
             held.and_then(|version| self.commit(version))
                 .is_some_and(|commit| commit.begin_ns >= outage_ns)
