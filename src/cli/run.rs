@@ -143,12 +143,13 @@ fn run_share(
     settings.until_steady = matches.get_one("until-steady").copied();
     check_until_steady(&settings)?;
     settings.elasticity = matches.get_flag("elasticity");
-    settings.reconnect = reconnect(matches, &settings)?;
     let share = matches.get_one::<Share>("share").copied();
     let start = matches.get_one::<OffsetDateTime>("start-at").copied();
     check_start(&settings, start)?;
     check_hosts(&settings, start, hosts)?;
-    check_elasticity(&settings, hosts.is_some() || share.is_some())?;
+    let is_shared = hosts.is_some() || share.is_some();
+    check_elasticity(&settings, is_shared)?;
+    settings.reconnect = reconnect(matches, &settings, is_shared)?;
     let share = hosts.map(Together::share).or(share).unwrap_or_default();
     settings.is_shared = !share.is_whole();
     if let Some(at) = start {
@@ -373,7 +374,11 @@ fn check_until_steady(settings: &Settings) -> Result<(), CommandError> {
 const ANSWER_WITHIN_S: u64 = 10;
 
 /// Reads how sessions that lose their connection go on.
-fn reconnect(matches: &ArgMatches, settings: &Settings) -> Result<Option<Reconnect>, CommandError> {
+fn reconnect(
+    matches: &ArgMatches,
+    settings: &Settings,
+    is_shared: bool,
+) -> Result<Option<Reconnect>, CommandError> {
     let action = matches.get_one::<String>("on-disconnect").map_or("lose", String::as_str);
     let answer_within = matches.get_one::<u64>("answer-within").copied();
     if action == "lose" {
@@ -391,6 +396,12 @@ fn reconnect(matches: &ArgMatches, settings: &Settings) -> Result<Option<Reconne
              lose; name a server, such as --db postgres://primary,standby/petal",
             settings.db.redacted()
         )));
+    }
+    if is_shared {
+        return Err(CommandError::usage(
+            "--on-disconnect retry with several driver hosts: their outages are not merged; drive \
+             the run from one host",
+        ));
     }
     let answer_limit = Duration::from_secs(answer_within.unwrap_or(ANSWER_WITHIN_S));
     Ok(Some(Reconnect { answer_limit }))

@@ -66,8 +66,18 @@ struct Bin {
 /// The connection that a session has now, for other threads.
 struct CurrentConnection {
     cancel: Mutex<Box<dyn Cancel>>,
-    /// Begin of the operation in flight, since the trigger; 0 without one.
+    /// Begin of the request that waits for its answer, since the trigger; 0 without one.
     since_ns: AtomicU64,
+}
+
+impl CurrentConnection {
+    /// Waits for an answer to `request`, which begins at this time.
+    fn wait<T>(&self, begin_ns: u64, request: impl FnOnce() -> T) -> T {
+        self.since_ns.store(begin_ns.max(1), Ordering::Relaxed);
+        let answer = request();
+        self.since_ns.store(0, Ordering::Relaxed);
+        answer
+    }
 }
 
 /// Cancels the operation in flight of a session, whichever connection it has.
@@ -94,8 +104,8 @@ pub struct ReconnectingSession<'a> {
     /// Stop of the last batch.
     stop: Option<Stop>,
     last_success_ns: Option<u64>,
-    /// Index of its last loss, until the first success after it.
-    unanswered: Option<usize>,
+    /// Indexes of its losses since its last success.
+    unanswered: Vec<usize>,
 }
 
 impl Reconnects {
@@ -129,11 +139,11 @@ impl Reconnects {
             draws,
             stop: None,
             last_success_ns: None,
-            unanswered: None,
+            unanswered: Vec::new(),
         }
     }
 
-    /// Gives up connections on which an operation has waited too long for its answer.
+    /// Gives up connections on which a request has waited too long for its answer.
     pub fn give_up_silent(&self, now_ns: u64) {
         let limit_ns = self.answer_limit.as_nanos() as u64;
         for current in self.sessions.lock().iter() {
@@ -144,16 +154,17 @@ impl Reconnects {
         }
     }
 
-    /// Losses and successes for the record. All sessions have ended.
-    pub fn losses(&self) -> ConnectionLosses {
+    /// Losses and successes for the record. All sessions have ended, the last one at this time.
+    pub fn losses(&self, end_ns: u64) -> ConnectionLosses {
         let log = self.log.lock();
         let mut losses = log.losses.clone();
         losses.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         ConnectionLosses {
             answer_limit_s: self.answer_limit.as_secs_f64(),
             losses_total: log.total,
+            end_s: seconds(end_ns),
             silence_min_s: seconds(SILENCE_NS),
-            silences: log.silences(&losses),
+            silences: log.silences(&losses, end_ns),
             step_s: seconds(BIN_NS * STEP_BINS),
             steps: if losses.is_empty() { Vec::new() } else { log.steps() },
             losses,
@@ -182,12 +193,13 @@ impl SuccessLog {
     }
 
     /// Times without a success, of each kind and of all, while some connection was lost.
-    fn silences(&self, losses: &[ConnectionLoss]) -> Vec<Silence> {
-        let is_down = |from_ns: u64, until_ns: u64| {
-            losses.iter().any(|loss| {
-                let first = loss.first_success_s.unwrap_or(f64::INFINITY);
-                seconds(from_ns) <= first && loss.at_s <= seconds(until_ns)
-            })
+    fn silences(&self, losses: &[ConnectionLoss], end_ns: u64) -> Vec<Silence> {
+        let is_one = |from_ns: u64, until_ns: u64| {
+            let is_down = |loss: &ConnectionLoss| {
+                let back_s = loss.back_s.unwrap_or(f64::INFINITY);
+                seconds(from_ns) <= back_s && loss.at_s <= seconds(until_ns)
+            };
+            until_ns.saturating_sub(from_ns) >= SILENCE_NS && losses.iter().any(is_down)
         };
         let kinds = Kind::ALL.into_iter().map(Some).chain([None]);
         let mut silences = Vec::new();
@@ -199,18 +211,15 @@ impl SuccessLog {
             let mut before = None;
             for bin in bins {
                 let from_ns = before.unwrap_or(0);
-                if bin.first_ns.saturating_sub(from_ns) >= SILENCE_NS
-                    && is_down(from_ns, bin.first_ns)
-                {
+                if is_one(from_ns, bin.first_ns) {
                     let (from_s, until_s) = (before.map(seconds), Some(seconds(bin.first_ns)));
                     silences.push(Silence { kind, from_s, until_s });
                 }
                 before = Some(bin.last_ns);
             }
-            // The end of the run ends the last one.
-            if before.is_some_and(|last_ns| is_down(last_ns, u64::MAX))
-                && losses.iter().any(|loss| loss.first_success_s.is_none())
-            {
+            // A kind without any success may not have been asked for.
+            let is_asked = before.is_some() || kind.is_none();
+            if is_asked && is_one(before.unwrap_or(0), end_ns) {
                 silences.push(Silence { kind, from_s: before.map(seconds), until_s: None });
             }
         }
@@ -242,8 +251,7 @@ impl Bin {
 }
 
 impl ReconnectingSession<'_> {
-    /// Keeps the loss of the connection, and returns its index. The operation in flight began at
-    /// this time.
+    /// Keeps the loss of the connection. The operation in flight began at the given time.
     fn lose(&mut self, error: &SessionError, in_flight: Option<(&Operation, u64)>, at_ns: u64) {
         let in_doubt = in_flight.filter(|(operation, _)| operation.kind == Kind::Update);
         let loss = ConnectionLoss {
@@ -267,10 +275,10 @@ impl ReconnectingSession<'_> {
         let mut log = self.reconnects.log.lock();
         (log.total, log.down, log.changed_ns) = (log.total + 1, log.down + 1, Some(at_ns));
         let is_first = log.down == 1;
-        self.unanswered = (log.losses.len() < LOSSES_MAX).then(|| {
+        if log.losses.len() < LOSSES_MAX {
+            self.unanswered.push(log.losses.len());
             log.losses.push(loss);
-            log.losses.len() - 1
-        });
+        }
         drop(log);
         if is_first {
             let line = format!("connections are lost, and made again: {error}");
@@ -285,7 +293,7 @@ impl ReconnectingSession<'_> {
             let attempt = self.job.engine.reconnect(self.seat);
             let at_ns = stop.since_trigger_ns(Instant::now());
             let mut log = self.reconnects.log.lock();
-            let loss = self.unanswered.and_then(|at| log.losses.get_mut(at));
+            let loss = self.unanswered.last().and_then(|&at| log.losses.get_mut(at));
             match attempt {
                 Ok(session) => {
                     if let Some(loss) = loss {
@@ -352,8 +360,10 @@ impl ReconnectingSession<'_> {
             let Some(operation) = operations.get(outcome.operation as usize) else { continue };
             log.add_success(operation.kind, outcome.end_ns);
             self.last_success_ns = Some(outcome.end_ns);
-            if let Some(loss) = self.unanswered.take().and_then(|at| log.losses.get_mut(at)) {
-                loss.first_success_s = Some(seconds(outcome.end_ns));
+            for at in self.unanswered.drain(..) {
+                if let Some(loss) = log.losses.get_mut(at) {
+                    loss.first_success_s = Some(seconds(outcome.end_ns));
+                }
             }
         }
         if let Some(now_ns) = self.last_success_ns {
@@ -368,9 +378,8 @@ impl Session for ReconnectingSession<'_> {
         self.stop.get_or_insert_with(|| stop.clone());
         let before = done.ended.len();
         let begin_ns = stop.since_trigger_ns(Instant::now());
-        self.current.since_ns.store(begin_ns.max(1), Ordering::Relaxed);
-        let result = self.inner.execute(Batch::new(operations, stop, done));
-        self.current.since_ns.store(0, Ordering::Relaxed);
+        let result =
+            self.current.wait(begin_ns, || self.inner.execute(Batch::new(operations, stop, done)));
         let ended = done.ended.get(before..).unwrap_or_default();
         self.count_successes(operations, ended);
         let Err(error) = result else { return Ok(()) };
@@ -387,8 +396,10 @@ impl Session for ReconnectingSession<'_> {
     }
 
     fn flush_statistics(&mut self) -> Result<(), SessionError> {
-        let Err(error) = self.inner.flush_statistics() else { return Ok(()) };
-        let Some(stop) = self.stop.clone() else { return Err(error) };
+        let Some(stop) = self.stop.clone() else { return self.inner.flush_statistics() };
+        let begin_ns = stop.since_trigger_ns(Instant::now());
+        let flushed = self.current.wait(begin_ns, || self.inner.flush_statistics());
+        let Err(error) = flushed else { return Ok(()) };
         self.recover(error, None, &stop)
     }
 
@@ -413,16 +424,16 @@ mod tests {
         log
     }
 
-    fn loss(at_ms: u64, first_ms: Option<u64>) -> ConnectionLoss {
-        let first_success_s = first_ms.map(|at| seconds(at * MS));
-        ConnectionLoss { at_s: seconds(at_ms * MS), first_success_s, ..ConnectionLoss::default() }
+    fn loss(at_ms: u64, back_ms: Option<u64>) -> ConnectionLoss {
+        let back_s = back_ms.map(|at| seconds(at * MS));
+        ConnectionLoss { at_s: seconds(at_ms * MS), back_s, ..ConnectionLoss::default() }
     }
 
     #[test]
     fn a_silence_is_known_to_the_moment_if_a_connection_was_lost_in_it() {
         // 50 ms without a success before the loss do not count.
         let log = log([3, 53, 54, 61, 203, 204]);
-        let silences = log.silences(&[loss(70, Some(203))]);
+        let silences = log.silences(&[loss(70, Some(200))], 210 * MS);
         let times: Vec<_> = silences.iter().map(|it| (it.kind, it.from_s, it.until_s)).collect();
         let expected = (Some(0.061), Some(0.203));
         assert_eq!(
@@ -433,9 +444,17 @@ mod tests {
 
     #[test]
     fn a_silence_that_the_end_of_the_run_ends_has_no_end() {
-        let silences = log([3, 4]).silences(&[loss(5, None)]);
+        let silences = log([3, 4]).silences(&[loss(5, None)], 100 * MS);
         assert_eq!(silences.len(), 2);
         assert!(silences.iter().all(|it| it.from_s == Some(0.004) && it.until_s.is_none()));
+    }
+
+    #[test]
+    fn a_run_without_any_success_is_one_silence_and_one_whose_other_sessions_go_on_has_none() {
+        let silences = log([]).silences(&[loss(5, None)], 100 * MS);
+        assert_eq!(silences, [Silence { kind: None, from_s: None, until_s: None }]);
+        let goes_on = log((0..100).map(|at| at * 10));
+        assert_eq!(goes_on.silences(&[loss(5, None)], 1_000 * MS), []);
     }
 
     #[test]

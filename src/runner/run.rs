@@ -133,6 +133,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         }
         let backlog =
             arrivals.as_ref().map(|queues| count_never_begun(job, queues, &pool, &shards));
+        let end_ns = pool.ends().map(|(_, end)| end.ended_ns).max().unwrap_or(0);
         let mut closing = Closing::new(scope, job, pool.is_abandoned());
         let measured = close(&mut closing, &prepared, pool, sampler, &stop, opening_os, writing);
         let hangs = closing.hangs();
@@ -146,7 +147,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         run.details.calibrated = calibrated::find(kept_in, &drives, &run);
         run.details.connect_s = Some(connect_s);
         run.details.experiments = experiments.as_ref().map(Experiments::made);
-        run.details.connections = reconnects.as_ref().map(Reconnects::losses);
+        run.details.connections = reconnects.as_ref().map(|it| it.losses(end_ns));
         run.details.backlog = backlog;
         run.details.until_steady = followed.until_steady;
         run.details.suspended = followed.suspended;

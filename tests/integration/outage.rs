@@ -18,7 +18,7 @@ use crate::{server_mysql, server_postgres};
 
 /// Difference of two lengths that is allowed on a host that runs other tests.
 const LOOSE_S: f64 = 2.0;
-/// The same on a host that does nothing else.
+/// Difference of two lengths that is allowed on a host without other work.
 const STRICT_S: f64 = 0.05;
 
 /// Reads and writes of four sessions at an even rate.
@@ -263,6 +263,11 @@ fn a_target_without_a_connection_cannot_lose_one() {
         "petal's own process",
         "name a server",
     ]);
+    let several = ["--share", "1/2", "--start-at", "2099-01-01T00:00:00Z"];
+    let args = ["run", "--db", "postgres://petal@127.0.0.1:1/none", "--on-disconnect", "retry"];
+    work.petal([&args[..], &several].concat())
+        .exits(2)
+        .telling(&["several driver hosts", "from one host"]);
     work.petal(["run", "--answer-within", "3"])
         .exits(2)
         .telling(&["--answer-within 3", "--on-disconnect retry"]);

@@ -34,16 +34,17 @@ pub(crate) fn of(run: &Run) -> Option<Vec<Outage>> {
             Some(group) => group.push(loss),
             None => groups.push(vec![loss]),
         }
-        let end_s = loss.first_success_s.or(loss.back_s).unwrap_or(f64::INFINITY);
-        over_s = over_s.max(end_s).max(loss.at_s);
+        over_s = over_s.max(loss.back_s.unwrap_or(f64::INFINITY));
     }
     Some(groups.iter().map(|losses| outage(seen, losses)).collect())
 }
 
 fn outage(seen: &ConnectionLosses, losses: &[&ConnectionLoss]) -> Outage {
     let first_error_s = losses.iter().map(|loss| loss.at_s).fold(f64::INFINITY, f64::min);
-    let ends = losses.iter().map(|loss| loss.first_success_s.unwrap_or(f64::INFINITY));
+    let ends = losses.iter().map(|loss| loss.back_s.unwrap_or(f64::INFINITY));
     let until_s = ends.fold(first_error_s, f64::max);
+    let length =
+        |silence: &Silence| silence.until_s.unwrap_or(seen.end_s) - silence.from_s.unwrap_or(0.0);
     let longest = |kind| {
         let of_kind = seen.silences.iter().filter(move |silence| {
             silence.kind == kind
@@ -92,11 +93,6 @@ fn counted(names: impl Iterator<Item = String>) -> BTreeMap<String, u64> {
         *counts.entry(name).or_default() += 1;
         counts
     })
-}
-
-/// Length of a silence; of one without an end it is infinite.
-fn length(silence: &Silence) -> f64 {
-    silence.until_s.unwrap_or(f64::INFINITY) - silence.from_s.unwrap_or(0.0)
 }
 
 /// Time from the last success until a second began in which successes came at this share of the
@@ -254,6 +250,7 @@ mod tests {
         let step = |at| SuccessStep { at_s: at as f64 / 10.0, successes: successes(at) };
         ConnectionLosses {
             losses: vec![loss(1, 10.0, Some(14.0)), loss(2, 10.1, Some(14.2))],
+            end_s: 25.0,
             losses_total: 2,
             silences: vec![
                 silence(None, 9.99, Some(14.0)),
@@ -301,7 +298,7 @@ mod tests {
     fn an_outage_without_an_end_is_an_error_and_its_length_is_unknown() {
         let mut seen = seen();
         seen.losses = vec![loss(1, 10.0, None)];
-        seen.silences = vec![silence(None, 9.99, None)];
+        seen.silences = vec![silence(None, 9.0, Some(9.9)), silence(None, 9.99, None)];
         let run = run(seen);
         let outages = of(&run).unwrap();
         assert_eq!((outages[0].down_s, outages[0].not_back), (None, 1));

@@ -15,6 +15,8 @@ pub const LOSSES_MAX: usize = 10_000;
 pub struct ConnectionLosses {
     /// Longest time that an operation waited for its answer.
     pub answer_limit_s: f64,
+    /// End of the last session.
+    pub end_s: f64,
     /// Losses in the order of their times, at most [`LOSSES_MAX`].
     pub losses: Vec<ConnectionLoss>,
     pub losses_total: u64,
@@ -85,7 +87,7 @@ pub struct Silence {
     pub kind: Option<Kind>,
     /// Success before it; null if there was none.
     pub from_s: Option<f64>,
-    /// Success after it; null if there was none.
+    /// Success after it; null if there was none until the end of the run.
     pub until_s: Option<f64>,
 }
 

@@ -111,11 +111,13 @@ fn outcome_words(outcome: CommitOutcome) -> &'static str {
 /// The answer of the ledger, verified after the run.
 pub(crate) fn verified(run: &Run) -> Option<String> {
     let found = run.details.verification.as_ref()?;
-    let last_s = run.summary.outages.iter().flatten().filter_map(|it| it.last_success_s);
-    let last_s = last_s.reduce(f64::max);
-    let span = found.first_lost_s.zip(last_s).map_or_else(String::new, |(first, last)| {
-        format!(", of the last {} s before the outage", decimal((last - first).max(0.0), 3))
+    let mut last = run.summary.outages.iter().flatten().filter_map(|it| it.last_success_s);
+    let span = found.first_lost_s.and_then(|first_s| {
+        // The outage that took it.
+        let span_s = last.find(|&last_s| last_s >= first_s)? - first_s;
+        Some(format!(", of the last {} s before the outage", decimal(span_s, 3)))
     });
+    let span = span.unwrap_or_default();
     let more = match found.overwritten_commits {
         None | Some(0) => String::new(),
         Some(more) => format!(
