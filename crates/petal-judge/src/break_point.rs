@@ -245,7 +245,7 @@ fn cause(JudgedRun { run, held, .. }: &JudgedRun<'_>) -> String {
 }
 
 fn micros(us: f64) -> String {
-    if us < 1000.0 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1000.0) }
+    if us < 1000.0 { format!("{us:.0} us") } else { format!("{} ms", decimal(us / 1000.0, 1)) }
 }
 
 fn notes(rounds: usize, runs: &[JudgedRun<'_>]) -> Vec<String> {

@@ -123,8 +123,8 @@ pub fn under(bound: &LatencyBound, calibration: &Calibration) -> Under {
 /// Returns the reason if a run proves its calibration too low; None if it does not.
 pub fn too_low(share: &CalibratedShare) -> Option<String> {
     let over = |part: Option<f64>, of: &str| {
-        let percent = part.filter(|part| *part > OF_DEVICE_MAX)? * 100.0;
-        Some(format!("the calibration is too low: the run had {percent:.0} % of {of}"))
+        let percent = decimal(part.filter(|part| *part > OF_DEVICE_MAX)? * 100.0, 0);
+        Some(format!("the calibration is too low: the run had {percent} % of {of}"))
     };
     over(share.of_depth, "its requests a second with as many in flight")
         .or_else(|| over(share.of_max, "its maximum"))
@@ -426,8 +426,8 @@ pub(crate) mod tests {
             let found = crate::judge(&run);
             found.into_iter().find(|finding| finding.id == "calibration-too-low")
         };
-        let low = found(3610, 0.9).unwrap();
-        insta::assert_snapshot!(low.message, @"the calibration is too low: the run had 361 % of its requests a second with as many in flight (3,610 a second at 0.9)");
+        let low = found(11_960, 0.9).unwrap();
+        insta::assert_snapshot!(low.message, @"the calibration is too low: the run had 1,196 % of its requests a second with as many in flight (11,960 a second at 0.9)");
         assert_eq!(found(1090, 0.9), None, "repeats differ by as much");
         // Deeper than the calibration, and above the device's maximum.
         assert!(found(9900, 15.0).unwrap().message.contains("124 % of its maximum"));

@@ -2,6 +2,7 @@
 //! sweep. Each family of curves predicts cells that it has not seen; the one with the least error
 //! is used, and its error is part of the answer. A line that no family fits is not predicted.
 
+use petal_model::numbers::decimal;
 use serde::Serialize;
 
 use crate::estimate::{mean, median};
@@ -207,10 +208,10 @@ fn predict_line(line: &PetalLine, asked: &[u32]) -> PredictedLine {
             cells.len()
         )),
         Some(best) if best.median > ERROR_MAX => Some(format!(
-            "PIOPS do not follow a smooth curve: {} is off by {:.0} % on held-out cells, and {:.0} % \
+            "PIOPS do not follow a smooth curve: {} is off by {} % on held-out cells, and {:.0} % \
              is the most; add repeats, or cells between the present ones",
             best.family.words(),
-            100.0 * best.median,
+            decimal(100.0 * best.median, 0),
             100.0 * ERROR_MAX,
         )),
         Some(_) => None,

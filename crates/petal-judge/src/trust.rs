@@ -379,8 +379,10 @@ pub(super) fn late_start(run: &Run) -> Judgement {
     }
     info(
         format!(
-            "petal's sessions awoke {late:.0} us late (median), and the median response time of \
-             {response:.0} us contains that"
+            "petal's sessions awoke {} us late (median), and the median response time of \
+             {} us contains that",
+            decimal(late, 0),
+            decimal(response, 0)
         ),
         "Compare service times, or give petal's host a free processor.",
     )

@@ -1,6 +1,6 @@
 //! Notes on a comparison: its problems, and facts that its reader must know.
 
-use petal_model::numbers::{bytes, decimal};
+use petal_model::numbers::{bytes, decimal, percent};
 use std::collections::BTreeSet;
 
 use super::cells::{CellRuns, label};
@@ -220,8 +220,8 @@ fn estimates<'a>(
 fn varying(sides: &[ComparedSide], cells: &[ComparedCell]) -> Option<String> {
     let varying = estimates(sides, cells).filter(|(.., estimate)| estimate.varies());
     let shown = varying.map(|(cell, metric, _, side, estimate)| {
-        let percent = estimate.variation().unwrap_or(0.0) * 100.0;
-        format!("{side}, {}: {metric} by {percent:.1} %", label(&cell.factors))
+        let varied = percent(estimate.variation().unwrap_or(0.0));
+        format!("{side}, {}: {metric} by {varied} %", label(&cell.factors))
     });
     let advice =
         "; their standard deviation is over 5 % of the mean: find out why before comparing";

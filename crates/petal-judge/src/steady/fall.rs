@@ -249,8 +249,8 @@ impl Stretches<'_> {
         let was_higher = early.is_none_or(|(varied, mean)| varied > late && mean > ceiling * SAME);
         (late <= CEILING_VARIATION_MAX && was_higher).then(|| {
             format!(
-                "burst credit spent: the device served {ceiling:.0} requests/s, within {:.1} % in \
-                 every second",
+                "burst credit spent: the device served {} requests/s, within {:.1} % in every second",
+                decimal(ceiling, 0),
                 late * 100.0
             )
         })
@@ -423,7 +423,7 @@ mod tests {
             let wave = (second.from_s as u64 % 7) * 100;
             second.device = Some(if late { device(3000, 200) } else { device(10_000 + wave, 200) });
         });
-        insta::assert_snapshot!(reported.join("\n"), @"burst credit spent: the device served 3000 requests/s, within 0.0 % in every second");
+        insta::assert_snapshot!(reported.join("\n"), @"burst credit spent: the device served 3,000 requests/s, within 0.0 % in every second");
 
         let cpu = |busy: f64, steal: f64| CpuShare {
             user: busy,

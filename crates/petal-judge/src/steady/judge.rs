@@ -100,9 +100,9 @@ pub fn fall_words(fall: &Fall) -> String {
         candidates => format!("; changes at the same time: {}", candidates.join("; ")),
     };
     format!(
-        "{how}, from {:.0} to {:.0} operations/s ({:.0} % less){with}",
-        fall.before,
-        fall.after,
+        "{how}, from {} to {} operations/s ({:.0} % less){with}",
+        decimal(fall.before, 0),
+        decimal(fall.after, 0),
         fall.share() * 100.0
     )
 }
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn a_run_that_settled_says_from_when_on() {
         let run = run_over(905, |at, ops| if at < 200 { ops * 3 } else { ops });
-        insta::assert_snapshot!(messages(&run), @"unstable: the rate was not steady over five windows: range 140 % and slope -116 % of the mean (20 % and 10 % are allowed); it fell at 200 s, from 2744 to 915 operations/s (67 % less); changes at the same time: cache: an operation made 65.0 reads from storage, 21.7 before; from 200 s on it was steady, at 915 operations/s");
+        insta::assert_snapshot!(messages(&run), @"unstable: the rate was not steady over five windows: range 140 % and slope -116 % of the mean (20 % and 10 % are allowed); it fell at 200 s, from 2,744 to 915 operations/s (67 % less); changes at the same time: cache: an operation made 65.0 reads from storage, 21.7 before; from 200 s on it was steady, at 915 operations/s");
         assert!(found(&run)[0].advice.contains("WARM_UP"));
     }
 
