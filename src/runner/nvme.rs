@@ -73,11 +73,31 @@ fn health(drive: &File, vendor: Option<u16>) -> io::Result<DriveHealth> {
     }))
 }
 
-/// The NVMe drives that hold the data, with their health now.
+/// The NVMe drives that hold the data, with their health now. Each drive has one health page, so a
+/// drive with several namespaces counts once, by the first of them.
 pub fn drives(devices: &DataDevices) -> Vec<SeenDrive> {
     let all = devices.counted.iter().chain(&devices.below);
     let names: BTreeSet<String> = all.filter_map(|device| namespace_of(&device.name)).collect();
+    let mut names = Vec::from_iter(names);
+    names.dedup_by(|one, first| drive_of(one) == drive_of(first));
     names.iter().map(|name| seen(name, &devices.roots.sys)).collect()
+}
+
+/// `nvme0` of the namespace `nvme0n1`.
+fn drive_of(namespace: &str) -> &str {
+    namespace.rsplit_once('n').map_or(namespace, |(drive, _)| drive)
+}
+
+/// Bytes of all namespaces of a drive; None if unknown.
+fn size_bytes(name: &str, sys: &Path) -> Option<u64> {
+    let all = fs::read_dir(sys.join("block")).ok()?.flatten();
+    let names = all.filter_map(|block| namespace_of(block.file_name().to_str()?));
+    let of_drive = names.filter(|other| drive_of(other) == drive_of(name));
+    let bytes = |name: String| {
+        let sectors = fs::read_to_string(sys.join("block").join(name).join("size")).ok()?;
+        sectors.trim().parse::<u64>().ok()?.checked_mul(SECTOR_BYTES)
+    };
+    of_drive.map(bytes).sum::<Option<u64>>().filter(|&bytes| bytes > 0)
 }
 
 /// Adds the health of the same drives later.
@@ -116,9 +136,7 @@ fn seen(name: &str, sys: &Path) -> SeenDrive {
         name: name.to_owned(),
         model: read("device/model").map(|model| model.trim().to_owned()),
         vendor,
-        size_bytes: read("size")
-            .and_then(|sectors| sectors.trim().parse::<u64>().ok())
-            .and_then(|sectors| sectors.checked_mul(SECTOR_BYTES)),
+        size_bytes: size_bytes(name, sys),
         before,
         after: None,
         unseen,
@@ -128,6 +146,7 @@ fn seen(name: &str, sys: &Path) -> SeenDrive {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use petal_model::stats::devices::BlockDevice;
 
     #[test]
     fn the_command_is_as_long_as_the_kernels() {
@@ -142,5 +161,22 @@ mod tests {
         for name in ["sda1", "dm-0", "nvme0", "nvmen1", "nvme0c1n1", "nvme0nx"] {
             assert_eq!(of(name), "", "{name}");
         }
+    }
+
+    #[test]
+    fn a_drive_with_two_namespaces_counts_once_with_the_size_of_both() {
+        let sys = tempfile::tempdir().unwrap();
+        let devices = ["nvme90n1", "nvme90n2", "nvme91n1"].map(|name| {
+            let folder = sys.path().join("block").join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("size"), "1000\n").unwrap();
+            BlockDevice { name: name.to_owned(), ..BlockDevice::default() }
+        });
+        let mut found = DataDevices { counted: devices.into(), ..DataDevices::default() };
+        found.roots.sys = sys.path().to_owned();
+        let drives = drives(&found).into_iter().map(|drive| (drive.name, drive.size_bytes));
+        let expected = [("nvme90n1", 1_024_000), ("nvme91n1", 512_000)];
+        let expected = expected.map(|(name, bytes)| (name.to_owned(), Some(bytes)));
+        assert_eq!(Vec::from_iter(drives), expected);
     }
 }

@@ -458,12 +458,12 @@ impl Mount {
         Self::ext4_below(Path::new(env!("CARGO_TARGET_TMPDIR")), mebibytes)
     }
 
-    /// The same with its image in another mount, which must outlive it.
+    /// An ext4 on a loop device whose image is in another mount, which must outlive it.
     pub fn ext4_in(mount: &Self, mebibytes: u64) -> Option<Self> {
         Self::ext4_below(mount.folder.path(), mebibytes)
     }
 
-    /// The same with this image.
+    /// An ext4 of so many MiB on a loop device over this file, which it creates.
     pub fn ext4_at(image: &Path, mebibytes: u64) -> Option<Self> {
         File::create(image).unwrap().set_len(mebibytes << 20).unwrap();
         let path = image.to_str().unwrap();

@@ -11,7 +11,9 @@ use petal_model::stats::counters::CommonCounter;
 use petal_model::stats::drive_health::DriveHealth;
 use petal_model::stats::os::writes::WriteOrigins;
 
-use super::judgement::{FindingParts, Judgement, NoFinding::Clear, clear_if, unknown, warning};
+use super::judgement::{
+    FindingParts, Judgement, NoFinding::Clear, clear_if, known, unknown, warning,
+};
 
 /// The share of the device's bytes that may be unexplained.
 const UNEXPLAINED_SHARE_MAX: f64 = 0.02;
@@ -64,7 +66,7 @@ pub(super) fn of(run: &Run) -> Option<WriteLedger> {
             .unexplained
             .zip(written.device.filter(|&bytes| bytes > 0))
             .map(|(unexplained, device)| unexplained as f64 / device as f64),
-        notes: notes(&parts, written),
+        notes: notes(written),
     })
 }
 
@@ -237,19 +239,29 @@ fn image_bytes(run: &Run, written: &WrittenBytes) -> Option<u64> {
     (each_row > 0.0 && each > 0.0 && each <= most && bytes <= written.log?).then_some(bytes)
 }
 
-fn notes(parts: &BytesByCause, written: &WrittenBytes) -> Vec<String> {
-    let mut notes = Vec::new();
-    if parts.origins.is_none() {
+/// Reasons why a part of the bytes is unknown.
+fn unknowns(written: &WrittenBytes) -> Vec<String> {
+    let mut unknowns = Vec::new();
+    if written.origins.is_none() {
         let why = written.origins_unseen.as_deref().unwrap_or("they were not counted");
-        notes.push(format!(
+        unknowns.push(format!(
             "file system, other programs and unexplained: - (the kernel's writes are unknown: {why})"
         ));
     }
+    for (bytes, place) in [(written.log_files, "log"), (written.pages, "data pages")] {
+        if bytes.is_none() {
+            unknowns.push(format!(
+                "the database does not count the bytes that it writes to its {place}"
+            ));
+        }
+    }
+    unknowns
+}
+
+fn notes(written: &WrittenBytes) -> Vec<String> {
+    let mut notes = unknowns(written);
     if let Some(why) = &written.not_written_out {
         notes.push(format!("a part may be in the page cache still: {why}"));
-    }
-    if written.log_files.is_none() {
-        notes.push("the database does not count the bytes that it writes to its log".to_owned());
     }
     notes.extend(written.drives.iter().map(|drive| drive_words(drive, written.seconds)));
     notes
@@ -292,7 +304,10 @@ fn drive_words(drive: &SeenDrive, seconds: f64) -> String {
             let each = after.host_bytes as f64 / f64::from(after.used_percent);
             format!("{} years", decimal(left * each / day / YEAR_DAYS, 1))
         }
-        _ => "- (too little of its endurance is used for an estimate)".to_owned(),
+        Some(day) if day > 0.0 => {
+            "- (too little of its endurance is used for an estimate)".to_owned()
+        }
+        _ => "- (it counted no bytes from the host in the run)".to_owned(),
     };
     let celsius = |health: &DriveHealth| or_dash(health.temperature_c, |c| c.to_string());
     format!(
@@ -316,9 +331,11 @@ pub(super) fn preconditioned(run: &Run) -> Judgement {
     let drives = run.details.written.as_ref().map_or(&[][..], |written| &written.drives);
     clear_if(drives.is_empty())?;
     for drive in drives {
-        let Some((health, size_bytes)) = drive.before.as_ref().zip(drive.size_bytes) else {
+        let Some(health) = &drive.before else {
             return unknown(drive_words(drive, 0.0));
         };
+        let size_bytes =
+            known(drive.size_bytes, &format!("the size of {} is unknown", drive.name))?;
         let times = health.host_bytes as f64 / (size_bytes as f64 * FULL_SHARE);
         if times < WRITES_OVER {
             return warning(
@@ -348,10 +365,8 @@ pub(super) fn judge(run: &Run) -> Judgement {
     clear_if(device < DEVICE_BYTES_MIN)?;
     let Some(ledger) = of(run) else { return Err(Clear) };
     let Some(share) = ledger.unexplained_share else {
-        return match ledger.notes.into_iter().next() {
-            Some(note) => unknown(note),
-            None => unknown("a part of the bytes written is unknown"),
-        };
+        let why = unknowns(written).into_iter().next();
+        return unknown(why.unwrap_or_else(|| "the devices' bytes are unknown".to_owned()));
     };
     clear_if(share.abs() <= UNEXPLAINED_SHARE_MAX)?;
     let bytes = (share.abs() * device as f64) as u64;
@@ -456,7 +471,24 @@ mod tests {
         assert_eq!((bytes(&ledger, "unexplained"), ledger.unexplained_share), (None, None));
         assert_eq!(bytes(&ledger, "data pages"), Some(40 * MB as i64));
         assert!(ledger.notes[0].contains("it needs root"), "{:?}", ledger.notes);
-        assert!(judge(&run).is_err());
+        assert!(why_unknown(judge(&run)).contains("it needs root"));
+    }
+
+    fn why_unknown(judged: Judgement) -> String {
+        match judged {
+            Err(NoFinding::Unknown(why)) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_reason_of_an_unknown_share_is_never_a_note_of_a_drive() {
+        let mut run = run();
+        let written = run.details.written.as_mut().unwrap();
+        written.pages = None;
+        written.drives = vec![SeenDrive::default()];
+        written.not_written_out = Some("a signal ended the run".to_owned());
+        assert!(why_unknown(judge(&run)).contains("data pages"));
     }
 
     #[test]
@@ -534,8 +566,14 @@ mod tests {
         drive.before.as_mut().unwrap().host_bytes = 359 * MB;
         let found = preconditioned(&run).unwrap();
         assert!(found.message.contains("written 3.99 times over"), "{}", found.message);
+        let drive = &mut run.details.written.as_mut().unwrap().drives[0];
+        drive.size_bytes = None;
+        let same = drive.before.clone();
+        drive.after = same;
+        assert!(drive_words(drive, DAY_S).contains("it counted no bytes from the host in the run"));
+        assert_eq!(why_unknown(preconditioned(&run)), "the size of nvme0n1 is unknown");
         run.details.written.as_mut().unwrap().drives[0].before = None;
-        assert!(matches!(preconditioned(&run), Err(NoFinding::Unknown(_))));
+        assert!(why_unknown(preconditioned(&run)).contains("its health is unknown"));
     }
 
     #[test]

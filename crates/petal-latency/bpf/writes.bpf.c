@@ -100,12 +100,7 @@ INLINE u32 origin_of(struct bio *bio)
 		u32 kind = GET(inode, i_mode) & KIND;
 		if (kind == BLOCK_DEVICE)
 			return FILE_SYSTEM;
-		if (kind == REGULAR) {
-			u32 origin = origin_of_file(inode);
-			if (origin != OTHERS)
-				return origin;
-		}
-		return OTHERS;
+		return kind == REGULAR ? origin_of_file(inode) : OTHERS;
 	}
 	u32 first_key = 0;
 	struct caches *all = map_lookup(&caches, &first_key);
