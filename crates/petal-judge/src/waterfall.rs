@@ -36,13 +36,17 @@ enum OperationSide {
     InServer,
 }
 
-/// Divides the time of a run that is reduced to a window. None if threads were not watched.
+/// Divides the time of a run that is reduced to a window. None if nobody asked for it.
 pub fn of(run: &Run) -> Option<Waterfall> {
     let seen = run.details.os.as_ref()?;
     let threads = match (&seen.whole.sum.threads, &seen.threads_unseen) {
         (Some(threads), _) => threads,
         (None, Some(why)) => return Some(Waterfall::unknown(why)),
-        (None, None) => return None,
+        (None, None) => {
+            let asked = run.summary.setting("waterfall").and_then(|set| set.as_bool());
+            let why = "the window has no second in which threads were timed";
+            return asked.filter(|&asked| asked).map(|_| Waterfall::unknown(why));
+        }
     };
     let requests = seen.whole.sum.requests.as_ref();
     Some(divided(run, (run.summary.ops.total, run.details.db_time_s * 1e6), threads, requests))
@@ -407,6 +411,8 @@ mod tests {
     fn operations_in_flight_together_and_unwatched_threads_have_no_waterfall() {
         let mut run = fixture::mixed_run();
         assert_eq!(of(&run), None, "nobody asked for it");
+        run.summary.settings.insert("waterfall".into(), true.into());
+        assert!(of(&run).unwrap().why_unknown.unwrap().contains("no second"));
         run.details.os.as_mut().unwrap().threads_unseen = Some("it needs root".into());
         assert_eq!(of(&run).unwrap().why_unknown.unwrap(), "it needs root");
         fixture::time_threads(&mut run, 1.0);
