@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use petal_engine::{Batch, CUT, Outcome, Outcomes, Session, SessionError, Stop};
+use petal_latency::threads::between_operations;
 use petal_model::stats::timeline::{EndedAs, EndedOperation, Shards};
 use petal_model::workload::arrivals::{Arrival, ArrivalQueue};
 use petal_model::workload::op::{Kind, Operation};
@@ -58,6 +59,8 @@ pub struct SessionLoop<'a> {
     pub ledger: Option<SessionLedger<'a>>,
     /// True for batches of one operation, so that a lost connection loses one.
     pub is_one_by_one: bool,
+    /// True if the kernel times its thread by state (WATERFALL).
+    pub is_timed: bool,
     /// Experiments of the run; `None` if it makes none.
     pub experiments: Option<&'a Experiments>,
 }
@@ -253,7 +256,7 @@ impl SessionLoop<'_> {
 
     /// Flushes the statistics; a session that is lost already has reported the reason.
     fn flush(&mut self, end: &mut SessionEnd) {
-        if let Err(error) = self.session.flush_statistics()
+        if let Err(error) = between_operations(self.is_timed, || self.session.flush_statistics())
             && end.lost.is_none()
         {
             end.lost = Some((self.stop.since_trigger_ns(Instant::now()), error));
@@ -404,6 +407,7 @@ mod tests {
             ledger: None,
             experiments: None,
             is_one_by_one: false,
+            is_timed: false,
         };
         let end = run.run();
         assert!(end.lost.is_none(), "{:?}", end.lost);
@@ -463,6 +467,7 @@ mod tests {
             ledger: None,
             experiments: None,
             is_one_by_one: false,
+            is_timed: false,
         };
         let (_, error) = run.run().lost.unwrap();
         assert_eq!(error.to_string(), "gone after batch 1 (gone)");
@@ -519,6 +524,7 @@ mod tests {
             ledger: None,
             experiments: None,
             is_one_by_one: false,
+            is_timed: false,
         };
         assert!(run.run().lost.is_none());
         let is_gradual = session.batches.windows(2).all(|two| two[1] <= two[0] * 2);

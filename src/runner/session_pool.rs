@@ -249,6 +249,7 @@ fn attend(
             None => session.as_mut(),
         },
         is_one_by_one: reconnects.is_some(),
+        is_timed: job.settings.waterfall,
         picker: Picker::new(&job.workload, seat).visiting(schemas),
         arrivals,
         claimed: None,

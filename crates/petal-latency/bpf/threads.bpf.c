@@ -5,7 +5,7 @@
 
 // The same numbers are in threads.rs.
 enum { CALLS = 512, SERIES = 64, TIMES = 1 };
-enum call { NO_CALL, READ_CALL, WRITE_CALL, RECEIVE_CALL, SEND_CALL, SOCKET_WAIT, SLEEP_CALL, FUTEX_CALL };
+enum call { NO_CALL, READ_CALL, WRITE_CALL, RECEIVE_CALL, SEND_CALL, SOCKET_WAIT, SLEEP_CALL, FUTEX_CALL, PAUSE_CALL, RESUME_CALL };
 enum { CPU, READ_CPU, READ_WAIT, WRITE, QUEUE, WAKE, SOCKET, OTHER, SPAN, SERVER = 16, OF_OTHERS = 32 };
 
 #include "common.bpf.h"
@@ -35,8 +35,9 @@ const volatile u32 petal = 0;
 // A slot's `series` is the thread's state, `begin_ns` its begin. The other side has the turn from
 // the begin of a send until something arrives (`mark`) and is received. A server's span is its own
 // turn, and begins at `since`. A socket's slot has its thread in `since`. A server's thread is of
-// a session if the other end of its socket is.
-enum { RUNNING, READY, BLOCKED, MODES = 3, CALL_SHIFT = 2, CALL_MASK = 15 << CALL_SHIFT, OF_SERVER = 64, IN_SPAN = 128, SENT = 256, OF_SESSION = 512 };
+// a session if the other end of its socket is. A session pauses between operations; its server's
+// thread does not count then, either.
+enum { RUNNING, READY, BLOCKED, MODES = 3, CALL_SHIFT = 2, CALL_MASK = 15 << CALL_SHIFT, OF_SERVER = 64, IN_SPAN = 128, SENT = 256, OF_SESSION = 512, PAUSED = 1024 };
 
 INLINE void add(u32 at, u64 ns)
 {
@@ -57,7 +58,7 @@ INLINE u32 series_of(u32 state, u32 has_arrived)
 {
 	u32 mode = state & MODES, call = call_of(state), server = state & OF_SERVER;
 	u32 base = base_of(state);
-	if (call == SLEEP_CALL)
+	if (call == SLEEP_CALL || state & PAUSED)
 		return SERIES;
 	if (server && !(state & IN_SPAN))
 		return mode == READY && has_arrived ? base + WAKE : SERIES;
@@ -171,7 +172,7 @@ INLINE void owns_socket(void *registers, struct slot *thread)
 	}
 	of_peer = of_peer && thread->series & OF_SERVER ? begun(of_peer->since) : 0;
 	if (of_peer && !(of_peer->series & OF_SERVER))
-		thread->series |= OF_SESSION;
+		thread->series = (thread->series & ~(u32)PAUSED) | OF_SESSION | (of_peer->series & PAUSED);
 }
 
 INLINE u64 fourth_argument(void *registers)
@@ -200,10 +201,12 @@ SEC("tp_btf/sys_enter") int enter(u64 *arguments)
 	u32 was_in_span = state & IN_SPAN;
 	if (call == SEND_CALL)
 		state = (state & ~(u32)IN_SPAN) | SENT;
+	if (!(state & OF_SERVER) && call >= PAUSE_CALL)
+		state = call == PAUSE_CALL ? state | PAUSED : state & ~(u32)PAUSED;
 	change(slot, state | call << CALL_SHIFT, now);
 	if (call == SEND_CALL) {
 		slot->mark = 0;
-		if (was_in_span)
+		if (was_in_span && !(state & PAUSED))
 			add(base_of(state) + SPAN, now - slot->since);
 	}
 	if (call == RECEIVE_CALL)

@@ -25,6 +25,8 @@ const RECEIVE: u8 = 3;
 const SEND: u8 = 4;
 const SOCKET_WAIT: u8 = 5;
 const FUTEX: u8 = 7;
+const PAUSE: u8 = 8;
+const RESUME: u8 = 9;
 
 /// Calls by number. 32-bit programs have other numbers.
 const CALLS: &[(i64, u8)] = &[
@@ -50,7 +52,24 @@ const CALLS: &[(i64, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_poll, SOCKET_WAIT),
     (libc::SYS_futex, FUTEX),
+    (libc::SYS_getsid, PAUSE),
+    (libc::SYS_getpgid, RESUME),
 ];
+
+/// Does a session's work between operations, whose time is in no operation. If threads are timed,
+/// two calls mark it for the kernel's program: only the session knows that a request is not an
+/// operation. Without marks the parts are 6 % more than an operation behind a way of 4 ms. The calls
+/// change nothing, and no session makes them otherwise.
+pub fn between_operations<T>(is_timed: bool, work: impl FnOnce() -> T) -> T {
+    if is_timed {
+        let _ = rustix::process::getsid(None);
+    }
+    let result = work();
+    if is_timed {
+        let _ = rustix::process::getpgid(None);
+    }
+    result
+}
 
 struct ThreadWatch(Counting<{ 1 + BUCKETS }, { 1 + SERIES_MAX }>);
 
