@@ -257,7 +257,7 @@ fn start_sessions(job: &Job<'_>, trigger: &Trigger) -> Bounds {
     let cutting = Arc::<AtomicBool>::default();
     let enough = Arc::<AtomicBool>::default();
     let stop = Stop::until(now, Some(deadline), job.signals.clone(), cutting.clone());
-    trigger.pull(stop.or_when(enough.clone()));
+    trigger.start_sessions(stop.or_when(enough.clone()));
     job.watch.triggered(job.seats.len() as u32, job.settings.run_time.as_secs_f64());
     Bounds { trigger: now, deadline, cutting, enough }
 }

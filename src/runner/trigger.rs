@@ -17,7 +17,7 @@ pub struct Trigger {
 }
 
 impl Trigger {
-    pub fn pull(&self, stop: Stop) {
+    pub fn start_sessions(&self, stop: Stop) {
         self.open(Some(stop));
     }
 

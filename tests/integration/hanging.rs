@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::fuse::{self, Fuse};
-use crate::support::{Ended, Running, Workplace, record, skip};
+use crate::support::{Ended, Running, Workplace, is_long, record, skip};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ fn setup(work: &Workplace, db: &str) {
 /// All at once: each waits for half a minute and works for a second.
 #[test]
 fn whatever_hangs_petal_ends_in_time_after_a_signal() {
-    let is_long = std::env::var_os("PETAL_TEST_LONG").is_some();
+    let is_long = is_long();
     std::thread::scope(|scope| {
         scope.spawn(|| run_hangs(0, &[fuse::READ, fuse::WRITE, fuse::FSYNC]));
         scope.spawn(|| run_hangs(1, &[fuse::READ, fuse::WRITE, fuse::FSYNC]));
@@ -62,7 +62,7 @@ fn whatever_hangs_petal_ends_in_time_after_a_signal() {
 /// Each kind of request to the target hangs, one kind at a time, before a command or in a run.
 #[test]
 fn whichever_request_hangs_petal_ends_in_time_after_a_signal() {
-    if std::env::var_os("PETAL_TEST_LONG").is_none() {
+    if !is_long() {
         return;
     }
     let requests = [

@@ -6,7 +6,7 @@
 use std::fs;
 use std::sync::Mutex;
 
-use crate::support::{Workplace, count, record, run, skip};
+use crate::support::{Workplace, count, is_long, record, run, skip};
 
 /// What changes a file, or makes it durable.
 const CALLS: &[&str] = &["write", "fsync", "fdatasync", "renameat2", "unlink", "mkdir"];
@@ -30,9 +30,9 @@ fn a_run_killed_at_any_write_of_its_end_keeps_every_second_of_the_journal() {
     let loaded = Workplace::loaded(1, "8M");
     let all = places(&loaded);
     assert!(all.len() >= 3 * SHORT && all.iter().any(|place| place.call == "renameat2"), "{all:?}");
-    let chosen: Vec<Place> = match std::env::var_os("PETAL_TEST_LONG") {
-        Some(_) => all,
-        None => (0..SHORT).map(|at| all[at * (all.len() - 1) / (SHORT - 1)].clone()).collect(),
+    let chosen: Vec<Place> = match is_long() {
+        true => all,
+        false => (0..SHORT).map(|at| all[at * (all.len() - 1) / (SHORT - 1)].clone()).collect(),
     };
     let left = Mutex::new(chosen);
     std::thread::scope(|scope| {

@@ -12,7 +12,7 @@ use crate::read_files::{
     Form, ReadFile, ledger_header, pointers, some, with_header, words, written,
 };
 use crate::server_postgres;
-use crate::support::{PETAL, Workplace, skip};
+use crate::support::{PETAL, Workplace, is_long, skip};
 
 /// An address that no other test uses, and a path that is nowhere.
 const CANARY: &str = "postgres://canary@127.0.0.77:7777/canary?password=@/canary/secret";
@@ -57,7 +57,7 @@ fn with_canary_at(text: &str, places: impl IntoIterator<Item = String>) -> Vec<S
 
 /// The texts of a file with the canary in the place of one value each.
 fn with_canaries(file: &ReadFile, text: &str) -> Vec<String> {
-    let is_long = std::env::var_os("PETAL_TEST_LONG").is_some();
+    let is_long = is_long();
     let most = if is_long { usize::MAX } else { SHORT_FORM };
     // What names a target, a path or a command is always among them.
     let is_telling = |at: &String| {

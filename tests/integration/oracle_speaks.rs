@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::oracle_wire::capture;
 use crate::oracle_wire::stand_in::{Call, Fault, Release, StandIn};
-use crate::support::{Running, Workplace, count, findings};
+use crate::support::{Running, Workplace, count, findings, is_long};
 
 const LOOP: &str = "DECLARE ops ";
 
@@ -271,7 +271,7 @@ fn a_load_whose_connection_ends_or_loses_its_answer_at_any_statement_leaves_noth
     let statements = statements_of_a_load();
     assert!(statements.len() > 15, "{statements:#?}");
     // All of them by PETAL_TEST_LONG; else every fourth.
-    let is_long = std::env::var_os("PETAL_TEST_LONG").is_some();
+    let is_long = is_long();
     let tried = || statements.iter().step_by(if is_long { 1 } else { 4 }).map(String::as_str);
     let loads = |statement, fault: &Fault| FaultyLoad::start(statement, fault.clone());
     // These wait for the rest of an answer, all at once, until their session is found idle.

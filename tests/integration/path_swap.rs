@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Workplace, run, skip};
+use crate::support::{Workplace, is_long, run, skip};
 
 /// The library, made for this test.
 fn library(work: &Workplace) -> Option<PathBuf> {
@@ -119,7 +119,7 @@ fn only_the_file_that_was_opened_first_changes() {
     let library_place = Workplace::new();
     let Some(library) = library(&library_place) else { return };
     // The short form tries the first opens of a load and a drop.
-    let is_long = std::env::var_os("PETAL_TEST_LONG").is_some();
+    let is_long = is_long();
     let (cases, opens) = if is_long { (&CASES[..], 100) } else { (&CASES[..2], 4) };
     for case in cases {
         let victims =

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use crate::engine_postgres::load;
 use crate::server_postgres::{is_there, sessions, shared};
-use crate::support::{Ended, LIMIT, Running, Workplace, record, until};
+use crate::support::{Ended, LIMIT, Running, Workplace, is_long, record, until};
 
 /// petal is over so long after a signal; on a machine with others at work that takes longer.
 const OVER_S: f64 = 5.0;
@@ -75,7 +75,7 @@ fn a_lock_of_others_is_reported_and_never_makes_petal_deaf() {
     if !is_there() {
         return;
     }
-    let is_long = std::env::var_os("PETAL_TEST_LONG").is_some();
+    let is_long = is_long();
     let cases: Vec<Case> = match is_long {
         false => SHORT.map(|(lock, phase, signal)| Case { lock, phase, signal }).into(),
         true => every_case(),

@@ -111,12 +111,12 @@ impl Proxy {
         self.hold_back("");
     }
 
-    /// What was held back passes again.
+    /// Lets everything pass that was held back, and all that follows.
     pub fn speak_again(&self) {
         *self.held_back.lock().unwrap() = None;
     }
 
-    /// The same for connections that call themselves so.
+    /// Holds back everything on connections whose client sends this application name.
     pub fn hold_back(&self, application: &str) {
         *self.held_back.lock().unwrap() = Some(application.to_owned());
     }

@@ -271,7 +271,7 @@ impl Server {
         format!("postgres://petal@/{database}?host={folder}&port={}", self.port)
     }
 
-    /// What a fresh client finds.
+    /// Answers that a new connection gets to these questions.
     pub fn answers(&self, database: &str, questions: &[&str]) -> Vec<String> {
         answers(self.client(database), questions)
     }

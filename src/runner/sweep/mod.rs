@@ -1,6 +1,6 @@
 //! Sweep: every combination of the requested values, several times, in one folder that the same
-//! command finds again. It is planned ([`plan`]) and ordered ([`order`]). Its cells run one after
-//! the other ([`cells`]) in a folder that only one petal holds at a time ([`folder`]), on several
+//! command finds again. It is planned ([`plan`]). Its cells ([`next_cells`]) run one after the
+//! other ([`cells`]) in a folder that only one petal holds at a time ([`folder`]), on several
 //! hosts together if requested ([`together`], [`mod@follow`]).
 
 mod cells;
