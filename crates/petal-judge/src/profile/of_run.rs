@@ -26,7 +26,10 @@ pub fn part(name: &str, run: &Run, every_s: f64) -> SourcePart {
     let latency_us = latencies(run, &mut input);
     let seconds = &run.details.timeline;
     let mut intervals = Vec::new();
-    for chunk in chunks(seconds, every_s) {
+    // The last operations end after the counters: their part of a second costs no interval.
+    let counted = seconds.iter().rposition(|second| second.io.is_some()).map_or(0, |at| at + 1);
+    let (counted, uncounted) = seconds.split_at(counted);
+    for chunk in chunks(counted, every_s).into_iter().chain([uncounted]) {
         let Some(first) = chunk.first() else { continue };
         let at = begin.map(|begin| moment::after(begin, first.from_s));
         let at = at.map(|at| PrimitiveDateTime::new(at.date(), at.time()));
@@ -34,6 +37,7 @@ pub fn part(name: &str, run: &Run, every_s: f64) -> SourcePart {
             Some(interval) => {
                 intervals.push(ProfileInterval { latency_us: latency_us.clone(), ..interval });
             }
+            None if !intervals.is_empty() && length_s(chunk) < 1.0 => {}
             None => input.notes.push(format!(
                 "second {:.0}: the database's counters are not known until second {:.0}",
                 first.from_s,
@@ -108,8 +112,12 @@ fn chunks(seconds: &[Second], every_s: f64) -> Vec<&[Second]> {
     chunks
 }
 
+fn length_s(seconds: &[Second]) -> f64 {
+    seconds.iter().map(|second| second.length_s).sum()
+}
+
 fn of_seconds(seconds: &[Second], begin: Option<PrimitiveDateTime>) -> Option<ProfileInterval> {
-    let length_s: f64 = seconds.iter().map(|second| second.length_s).sum();
+    let length_s = length_s(seconds);
     let io = seconds.iter().map(|second| second.io).reduce(|sum, one| Some(sum?.plus(&one?)))??;
     let rows = seconds.iter().fold(Rows::default(), |sum, second| sum.plus(&second.rows));
     let IoCounts { physical_read_blocks, physical_write_blocks, redo_bytes, .. } = io;
@@ -161,6 +169,17 @@ mod tests {
         run.details.timeline[0].from_s = 1e12;
         let part = part("run", &run, 25.0);
         assert_eq!(part.intervals[0].begin.as_deref(), Some("9999-12-31T23:59:59"));
+    }
+
+    #[test]
+    fn a_part_of_a_second_at_the_end_without_counters_costs_no_interval() {
+        let mut run = fixture::mixed_run();
+        let whole = part("run", &run, 10.0).intervals.len();
+        let last = run.details.timeline.last().unwrap().clone();
+        let end_s = last.from_s + last.length_s;
+        run.details.timeline.push(Second { from_s: end_s, length_s: 0.02, io: None, ..last });
+        let part = part("run", &run, 10.0);
+        assert_eq!((part.intervals.len(), part.input.notes), (whole, vec![]));
     }
 
     #[test]
