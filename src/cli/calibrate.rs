@@ -39,7 +39,7 @@ const FLAGS: [&str; 5] = ["BLOCK_SZ", "STORAGE_CACHE", "DIRECT_IO", "OUT", "CALI
 
 pub fn command() -> Command {
     Command::new("calibrate")
-        .about("Measure the device alone: requests per second and latency at every depth")
+        .about("Measure the device alone: requests and latency at every depth")
         .after_help(EXAMPLES)
         .arg(
             Arg::new("path").value_name("PATH").required(true).help(

@@ -21,7 +21,7 @@ Prints the Markdown, too. The drawing needs no other file and runs no script.";
 
 pub fn command() -> Command {
     Command::new("card")
-        .about("Make a card of a sweep or a run for a README or a ticket: SVG and Markdown")
+        .about("Make a card of a sweep or run for a ticket: SVG and Markdown")
         .after_help(EXAMPLES)
         .arg(args::file("folder", "DIR", "A sweep's or a run's folder"))
         .arg(args::path("out", "FOLDER", "Folder that gets card.svg and card.md [default: DIR]"))

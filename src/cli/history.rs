@@ -22,6 +22,7 @@ Examples:
   petal history nightly/* --format bmf             the newest group's figures, for bencher.dev
   petal history results/* --by petal               over petal's versions; also database, kernel,
                                                    host, or any setting
+
 Groups are in the order of their first runs. petal finds lasting changes of level: changes that are
 large next to the variation between groups. For two or three groups use petal compare.
 
@@ -31,11 +32,11 @@ newest change or groups includes the limit or is unknown, or a cell has no compl
 
 pub fn command() -> Command {
     Command::new("history")
-        .about("Follow a figure over days, versions or settings, and find the changes")
+        .about("Follow a figure over days, versions or settings; find changes")
         .after_help(EXAMPLES)
         .arg(args::paths("folder", "DIR", "Runs, sweeps, folders of runs, or tables of figures"))
         .arg(
-            value("by", "FACT", "Key of a group: day, petal, database, kernel, a setting")
+            value("by", "KEY", "Key of a group: day, petal, database, kernel, a setting")
                 .default_value(DAY),
         )
         .arg(args::list(

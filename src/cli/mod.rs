@@ -249,6 +249,13 @@ mod tests {
     const COLUMNS: usize = 100;
 
     #[test]
+    fn the_list_of_commands_fits_in_80_columns() {
+        let help = super::help_template();
+        let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(long.is_empty(), "{long:?}");
+    }
+
+    #[test]
     fn text_under_help_fits_in_its_lines() {
         let command = super::command();
         for command in command.get_subcommands().chain([&command]) {

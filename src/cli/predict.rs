@@ -23,7 +23,7 @@ error is used. A line is refused if both are off by over 20 %.";
 
 pub fn command() -> Command {
     Command::new("predict")
-        .about("Predict PIOPS and read latency at session counts that were not measured")
+        .about("Predict PIOPS and read latency at unmeasured session counts")
         .after_help(EXAMPLES)
         .arg(args::paths("record", "RECORD", "Sweeps, folders of runs, tables"))
         .arg(

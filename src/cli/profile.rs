@@ -39,7 +39,7 @@ const STDOUT: &str = "stdout";
 pub fn command() -> Command {
     let files = args::paths("files", "FILE|DIR", "Reports, folders of them, runs, or profiles");
     let command = Command::new("profile")
-        .about("Make a profile of a database's work over time, to replay it elsewhere")
+        .about("Profile a database's work over time, to replay it elsewhere")
         .after_help(EXAMPLES)
         .arg(files.required(false))
         .arg(seconds(

@@ -61,7 +61,7 @@ const STEPS_MAX: usize = 50;
 
 pub fn command() -> Command {
     let command = Command::new("replay")
-        .about("Drive the load of a profile here: will it fit, and with how much room?")
+        .about("Drive a profile's load here: will it fit, with how much room?")
         .after_help(EXAMPLES)
         .arg(args::file("profile", "PROFILE", "A profile that petal profile made"))
         .arg(

@@ -31,7 +31,7 @@ const NO_CSV: &str = "the runs are no CSV";
 
 pub fn command() -> Command {
     args::with_workbook(Command::new("report"))
-        .about("Rebuild every output of a run from its record, also of a killed one")
+        .about("Rebuild every output of a run from its record, killed or not")
         .after_help(EXAMPLES)
         .arg(args::paths(
             "folder",

@@ -32,7 +32,7 @@ If a load is interrupted, no run accepts its unfinished schemas.";
 
 pub fn command() -> Command {
     let command = Command::new("setup")
-        .about("Load schemas: one row in each block, in random order, and prove it")
+        .about("Load schemas, one row a block in random order, and prove it")
         .after_help(EXAMPLES)
         .arg(
             Arg::new("form")

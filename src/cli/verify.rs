@@ -28,7 +28,7 @@ another load, or the target cannot be read, or it is in recovery before the ledg
 
 pub fn command() -> Command {
     let command = Command::new("verify")
-        .about("Check that every commit of a ledger survived a power cut or a failover")
+        .about("Check that each commit of a ledger survived a power cut")
         .after_help(EXAMPLES)
         .arg(args::paths(
             "file",

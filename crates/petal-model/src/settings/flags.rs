@@ -21,7 +21,7 @@ pub fn args(command: CommandKind) -> Vec<Arg> {
                 move |parameter| {
                     let arg = arg(parameter, command);
                     match MOST_USED.iter().position(|key| *key == parameter.key) {
-                        Some(at) if command != CommandKind::Target => arg.display_order(1 + at),
+                        Some(at) => arg.display_order(1 + at),
                         _ => arg.help_heading(heading),
                     }
                 },
@@ -123,10 +123,8 @@ mod tests {
         Usage: petal [OPTIONS]
 
         Options:
-          -h, --help  Print help
-
-        Target and results:
               --db <URL>  The database under test [default: sqlite:petal-data]
+          -h, --help      Print help
 
         Connections, Oracle style:
               --admin-sqlnet-service <TEXT>

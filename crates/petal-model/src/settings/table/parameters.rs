@@ -288,11 +288,11 @@ pub static PARAMETERS: &[Parameter] = &[
     ),
     of("CALL_LATENCY", Evidence, Run, Boolean, "FALSE").field(|s| &mut s.call_latency).means(
         "times each call of the server's processes on this host that reads, writes or syncs a file, \
-             likewise; about 1 us for each, and a little for every call of this host",
+             by BPF; it costs 1 us for each, and a little for every call of this host",
     ),
     of("WATERFALL", Evidence, Run, Boolean, "FALSE").field(|s| &mut s.waterfall).means(
         "divides the time of an operation in parts, by the states of petal's and the server's \
-             threads, likewise; a little for every call and switch of threads of this host",
+             threads, by BPF; it costs a little for every call and switch of threads of this host",
     ),
     of("DATABASE_STATISTICS_TYPE", Evidence, Run, OneOf(&["statspack", "awr"]), "statspack")
         .field(|s| &mut s.database_statistics_type)
