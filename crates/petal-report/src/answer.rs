@@ -33,7 +33,7 @@ pub fn of_comparison(comparison: &Comparison) -> String {
     let different: Vec<&Found<'_>> = all.iter().filter(is(Significance::Significant)).collect();
     let rest = match unknown {
         0 => String::new(),
-        unknown => format!(" {unknown} of {} figures have too few runs for an answer.", all.len()),
+        unknown => format!(" Too few runs for an answer: {unknown} of {} figures.", all.len()),
     };
     if different.is_empty() {
         let hidden = hidden(comparison, &all);
@@ -58,6 +58,7 @@ pub fn of_comparison(comparison: &Comparison) -> String {
     };
     let which = match count {
         1 => "The cell differs".to_owned(),
+        _ if cells_different == 1 => format!("1 of {cells} differs"),
         _ => format!("{cells_different} of {cells} differ"),
     };
     format!("{which}, most: {}. {others}{rest}", named.join("; "))

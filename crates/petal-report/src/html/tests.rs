@@ -222,7 +222,7 @@ fn a_comparison_opens_with_its_answer_and_draws_each_change_with_its_interval() 
     let held = [hold(&"reads_s < -5%".parse().unwrap(), &seen)];
     let page = comparison(&seen, &held).unwrap();
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is not in the page"));
-    assert!(at("class=\"answer\">1 of 2 cells differ") < at("id=\"fig-change-0\""));
+    assert!(at("class=\"answer\">1 of 2 cells differs") < at("id=\"fig-change-0\""));
     assert!(page.contains("<span class=\"status error\">a limit failed</span>"));
     // The figure that differs is drawn first, its interval in the same place as its values.
     let first = page.split("id=\"fig-change-0\"").nth(1).unwrap();
