@@ -420,7 +420,7 @@ impl Watch for Console {
 /// The time left; at the end the last operations and the counters are waited for.
 fn time_left(left_s: f64) -> String {
     match left_s {
-        _ if left_s >= 0.5 => format!("{left_s:.0} s left"),
+        _ if left_s >= 0.5 => format!("{} s left", decimal(left_s, 0)),
         _ => "waiting for the last operations".to_owned(),
     }
 }

@@ -160,10 +160,10 @@ fn summary(loaded: &LoadSummary, shown: usize, url: &str) -> String {
         ]);
     }
     let all = format!(
-        "{url}: {}, {} in {:.2} s, {} MB/s; one row per block proved by {}",
+        "{url}: {}, {} in {} s, {} MB/s; one row per block proved by {}",
         counted(loaded.schemas.len() as u64, "schema"),
         or_dash(bytes, size),
-        loaded.seconds,
+        decimal(loaded.seconds, 2),
         megabytes(bytes, loaded.seconds),
         loaded.schemas[0].placement.source,
     );
@@ -208,10 +208,11 @@ fn until_durable(loaded: &LoadSummary, bytes: Option<u64>) -> String {
     let Some(seconds) = loaded.durable_seconds else { return String::new() };
     let long = loaded.afterwards.iter().filter(|(_, seconds)| *seconds >= SHOWN_S_MIN);
     let afterwards: Vec<String> =
-        long.map(|(what, seconds)| format!("{what} {seconds:.2} s")).collect();
+        long.map(|(what, seconds)| format!("{what} {} s", decimal(*seconds, 2))).collect();
     let then = if afterwards.is_empty() { "" } else { "; then " };
     let durable = format!(
-        "rows and indexes durable after {seconds:.2} s, {} MB/s{then}{}",
+        "rows and indexes durable after {} s, {} MB/s{then}{}",
+        decimal(seconds, 2),
         megabytes(bytes, seconds),
         afterwards.join(", "),
     );

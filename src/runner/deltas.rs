@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use petal_engine::Result;
+use petal_model::numbers::decimal;
 use petal_model::stats::counters::{Counters, IoCounts};
 
 /// Deltas since the opening snapshot.
@@ -62,7 +63,7 @@ impl Deltas {
     /// Describes each counter that was reset during the run, in a sentence.
     pub fn resets(&self) -> Vec<String> {
         let resets = self.resets.iter();
-        resets.map(|(why, at_s)| format!("{why} (seen at second {at_s:.0})")).collect()
+        resets.map(|(why, at_s)| format!("{why} (seen at second {})", decimal(*at_s, 0))).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Setup: decides which schemas to load, their size, and their content.
 
 use petal_engine::{Engine, LoadPlan, LoadSummary, Progress, Result, Stop};
+use petal_model::numbers::whole;
 use petal_model::settings::Settings;
 use petal_model::settings::rules::SETUP_SCALE;
 use petal_model::stats::compression;
@@ -67,12 +68,12 @@ fn difference(there: &LoadedSchema, plan: &LoadPlan) -> Option<String> {
     if !is_of_size {
         return Some(format!(
             "{} blocks of {} bytes and a scan table of {}, not {} of {} and {}",
-            there.rows,
-            there.block_size,
-            there.scan_rows,
-            plan.rows,
-            plan.block_size,
-            plan.scan_rows,
+            whole(there.rows),
+            whole(there.block_size),
+            whole(there.scan_rows),
+            whole(plan.rows),
+            whole(plan.block_size.into()),
+            whole(plan.scan_rows),
         ));
     }
     let (filler, unique) = (plan.filler.name(), plan.unique_index);
@@ -156,7 +157,7 @@ mod tests {
         let plain = asked(Filler::Constant, false);
         let differs = |there: &LoadedSchema, plan: &LoadPlan| difference(there, plan).unwrap();
         assert_eq!(difference(&there(), &plain), None);
-        insta::assert_snapshot!(differs(&LoadedSchema { rows: 65, ..there() }, &plain), @"65 blocks of 8192 bytes and a scan table of 8, not 64 of 8192 and 8");
+        insta::assert_snapshot!(differs(&LoadedSchema { rows: 65, ..there() }, &plain), @"65 blocks of 8,192 bytes and a scan table of 8, not 64 of 8,192 and 8");
         assert!(difference(&LoadedSchema { scan_rows: 0, ..there() }, &plain).is_some());
         assert!(difference(&LoadedSchema { block_size: 4096, ..there() }, &plain).is_some());
         let random = asked(Filler::Random, false);

@@ -93,7 +93,7 @@ fn wait(
 }
 
 fn waited_for_idle(waited: Duration) -> String {
-    format!("waited {:.0} s for an idle disk", waited.as_secs_f64())
+    format!("waited {} s for an idle disk", decimal(waited.as_secs_f64(), 0))
 }
 
 /// Names the continuing activity, or returns `None` if the host is quiet or cannot be seen.

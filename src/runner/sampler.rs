@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use petal_engine::{Engine, Result};
+use petal_model::numbers::decimal;
 use petal_model::record::journal::{Journal, JournalLine};
 use petal_model::record::latency_log::LatencyLog;
 use petal_model::record::{CountedUntil, Ops, Rows, Second, SessionLost};
@@ -236,7 +237,8 @@ impl<'a> Sampler<'a> {
             return (None, None);
         };
         self.gap(format!(
-            "the closing snapshot failed, so the database's figures end at second {second:.0}: {why}"
+            "the closing snapshot failed, so the database's figures end at second {}: {why}",
+            decimal(second, 0)
         ));
         let last = self.timeline.last();
         let until = CountedUntil {

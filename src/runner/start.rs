@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
+use petal_model::numbers::decimal;
 use petal_model::record::driver_hosts::{CommonStart, StartedBy};
 use petal_model::record::moment;
 use petal_model::stats::clock::ClockState;
@@ -55,8 +56,8 @@ impl Start<'_> {
         };
         match (common.clock_ahead_s, common.synchronised) {
             (Some(s), _) if s.abs() > AHEAD_NOTED_S => note(&format!(
-                "the database's clock is {:.3} s {} this host's: the run begins by the database's",
-                s.abs(),
+                "the database's clock is {} s {} this host's: the run begins by the database's",
+                decimal(s.abs(), 3),
                 if s < 0.0 { "behind" } else { "ahead of" },
             )),
             (None, Some(false)) => note(
@@ -78,14 +79,14 @@ impl Start<'_> {
         let late = now(prepared) - at;
         if late.is_positive() {
             return Err(RunError::Environment(format!(
-                "--start-at {}: all sessions were connected {:.1} s after that, and other hosts \
+                "--start-at {}: all sessions were connected {} s after that, and other hosts \
                  have begun; give a later moment to all of them",
                 moment::exact(at),
-                late.as_seconds_f64(),
+                decimal(late.as_seconds_f64(), 1),
             )));
         }
         let wait_s = (-late).as_seconds_f64();
-        job.watch.note(&format!("connected; the run begins in {wait_s:.0} s"));
+        job.watch.note(&format!("connected; the run begins in {} s", decimal(wait_s, 0)));
         wait_until(job, prepared, at - SNAPSHOT_BEFORE)
     }
 

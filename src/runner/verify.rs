@@ -6,6 +6,7 @@ use petal_engine::{
     Engine, EngineError, FoundRow, LoggedUpdate, ProgressUnit, Result, RowReader, Server,
 };
 use petal_judge::survival::Survival;
+use petal_model::numbers::whole;
 use petal_model::record::ledger::{Acknowledged, Ledger};
 use petal_model::record::verification::{Recovery, Verification};
 use petal_model::settings::Settings;
@@ -59,9 +60,9 @@ pub fn verify_at(
             return Err(RunError::Environment(format!(
                 "{url}: the ledger is of {} rows in schema {}, and {} are loaded: it is damaged, or of \
                  another target; name the target of that run by --db",
-                header.rows,
+                whole(header.rows),
                 schema.number,
-                reader.rows()
+                whole(reader.rows())
             )));
         }
         survival.begin_schema(schema.number);

@@ -81,7 +81,7 @@ fn refusals_name_key_value_rule_and_hint() {
     assert_snapshot!(run(&["0"]), @"petal: N=0: the number of schemas is a whole number from 1 to 10000; for instance `petal run 4`");
     assert_snapshot!(run(&["-s", "x"]).lines().next().unwrap(), @"error: invalid value 'x' for '--schemas <N>': must be a whole number from 1 to 10000");
     let setup = |args: &[&str]| refusal(&work, &[&["setup"], args].concat());
-    assert_snapshot!(setup(&["-s", "3", "--scale", "16M"]), @"petal: schema 1 is there with 1024 blocks of 8192 bytes and a scan table of 128, not 2048 of 8192 and 128: request the same, drop it with `petal drop`, or load it again with --replace");
+    assert_snapshot!(setup(&["-s", "3", "--scale", "16M"]), @"petal: schema 1 is there with 1,024 blocks of 8,192 bytes and a scan table of 128, not 2,048 of 8,192 and 128: request the same, drop it with `petal drop`, or load it again with --replace");
     assert_snapshot!(setup(&["--scale", "8M", "--obfuscate-columns", "TRUE"]), @r#"petal: schema 1 is there with the filler "constant", not "random" (OBFUSCATE_COLUMNS, COMPRESS_RATIO): request the same, drop it with `petal drop`, or load it again with --replace"#);
     assert_snapshot!(setup(&["-s", "3", "--block-sz", "3K"]), @"petal: BLOCK_SZ=3K (--block-sz): must be one of 4K, 8K, 16K, 32K. Write BLOCK_SZ=8K, for example.");
     assert_snapshot!(setup(&["--obfuscate-columns", "TRUE", "--compress-ratio", "2"]), @"petal: COMPRESS_RATIO=2 (--compress-ratio): contradicts OBFUSCATE_COLUMNS=TRUE (--obfuscate-columns), which fills rows with random text. Leave out one of them; COMPRESS_RATIO=1.0 is random text too.");

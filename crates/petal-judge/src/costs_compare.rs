@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::costs::{Condition, Priced, conditions, time};
+use petal_model::numbers::whole;
 use petal_model::record::costs::{CostAccess, Costs, PriceUnit, PricedSetting};
 
 /// A time or price under one condition, in both records.
@@ -141,7 +142,7 @@ fn warnings(before: &Costs, after: &Costs) -> Vec<String> {
     let prices = "its processor's prices may differ, too";
     differ("server", product(before), product(after), prices);
     differ("host", before.host.clone(), after.host.clone(), prices);
-    let bytes = |costs: &Costs| format!("{} bytes", costs.block_bytes);
+    let bytes = |costs: &Costs| format!("{} bytes", whole(costs.block_bytes));
     differ("blocks", bytes(before), bytes(after), "times of a block are not comparable");
     let sessions = |costs: &Costs| costs.sessions.to_string();
     differ(

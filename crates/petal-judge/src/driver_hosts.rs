@@ -11,6 +11,7 @@ use super::judgement::{
     clear_if, error, info, unknown, warning,
 };
 use super::trust::ENDPOINT_SHARE_MAX;
+use petal_model::numbers::{decimal, whole};
 use petal_model::record::Run;
 use petal_model::record::driver_hosts::{HostRun, MachineLoad, StartedBy};
 
@@ -31,7 +32,8 @@ pub(super) fn one_share(run: &Run) -> Judgement {
     info(
         format!(
             "this is share {number} of {of}: {} of the run's {} sessions{database}",
-            run.summary.sessions, share.plan_sessions
+            whole(run.summary.sessions.into()),
+            whole(share.plan_sessions.into())
         ),
         "Merge all shares: petal merge DIR DIR ...",
     )
@@ -45,9 +47,10 @@ pub(super) fn incomplete(run: &Run) -> Judgement {
     let plan = hosts.iter().map(|host| host.share.plan_sessions).max().unwrap_or(0);
     error(
         format!(
-            "{}: these figures are of {} of the run's {plan} sessions, or of a part of its time",
+            "{}: these figures are of {} of the run's {} sessions, or of a part of its time",
             cut.join("; "),
-            run.summary.sessions
+            whole(run.summary.sessions.into()),
+            whole(plan.into())
         ),
         "Do not compare it with whole runs. If the missing record is on another host, merge again \
          with it; otherwise find out why petal ended there, and run again.",
@@ -62,7 +65,7 @@ fn how_it_ended(host: &HostRun) -> String {
     match host.status {
         None => format!("{} left no record", host.name()),
         Some(_) => {
-            format!("petal was killed on {} after {:.0} s", host.name(), host.elapsed_s)
+            format!("petal was killed on {} after {} s", host.name(), decimal(host.elapsed_s, 0))
         }
     }
 }

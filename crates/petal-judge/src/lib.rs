@@ -69,7 +69,7 @@ mod writes;
 pub fn and_more(before: &str, left_out: usize) -> String {
     match left_out {
         0 => String::new(),
-        more => format!("{before}and {more} more"),
+        more => format!("{before}and {} more", petal_model::numbers::whole(more as u64)),
     }
 }
 

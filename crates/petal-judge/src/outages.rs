@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::json;
 
-use petal_model::numbers::decimal;
+use petal_model::numbers::{decimal, whole};
 use petal_model::record::Run;
 use petal_model::record::connections::{
     CommitOutcome, ConnectionLoss, ConnectionLosses, DoubtfulCommit, KindOutage, Outage, Silence,
@@ -129,8 +129,10 @@ pub(super) fn judge(run: &Run) -> Judgement {
     let longest_s = down.iter().copied().collect::<Option<Vec<f64>>>();
     let longest_s = longest_s.map(|all| all.into_iter().fold(0.0, f64::max));
     let times = match outages.len() {
-        1 => format!("sessions lost their connections at second {:.1}", first.first_error_s),
-        more => format!("sessions lost their connections {more} times"),
+        1 => {
+            format!("sessions lost their connections at second {}", decimal(first.first_error_s, 1))
+        }
+        more => format!("sessions lost their connections {} times", whole(more as u64)),
     };
     let (message, is_over) = match longest_s {
         Some(0.0) => (format!("{times}; others went on meanwhile"), true),
@@ -163,11 +165,13 @@ pub(super) fn lost_commits(run: &Run) -> Judgement {
     let since = first_s.map_or_else(String::new, |s| format!(", from second {} on", decimal(s, 2)));
     let more = match verified.overwritten_commits.unwrap_or(0) {
         0 => String::new(),
-        more => format!("; {more} more may be, because others changed their rows again"),
+        more => format!("; {} more may be, because others changed their rows again", whole(more)),
     };
     let message = format!(
         "{} of {} acknowledged commits are lost{since}{more}; {} rows are damaged",
-        verified.lost_commits, verified.acknowledged_commits, verified.bad_rows
+        whole(verified.lost_commits),
+        whole(verified.acknowledged_commits),
+        whole(verified.bad_rows)
     );
     match verified.lost_commits {
         0 => warning(message, advice),

@@ -139,9 +139,10 @@ fn doubt_drives(below: &BelowDevices) -> Result<(), String> {
     let times = drives.read_bytes as f64 / data.read_bytes.max(1) as f64;
     if is_faster || times > DEVICE_EXCESS_MAX {
         return Err(format!(
-            "{layer}, and {} read {times:.1} times the bytes of the data's device: it is not known \
+            "{layer}, and {} read {} times the bytes of the data's device: it is not known \
              for which processes",
-            below.names
+            below.names,
+            decimal(times, 1)
         ));
     }
     Ok(())
@@ -199,9 +200,9 @@ fn doubt(run: &Run, asked: u64, counted: u64) -> Result<(), String> {
         )),
         Some(_) if counted as f64 <= asked as f64 * DEVICE_EXCESS_MAX => Ok(()),
         _ => Err(format!(
-            "the device read {:.1} times the bytes that {} read, and it is not known for which \
+            "the device read {} times the bytes that {} read, and it is not known for which \
              processes: the storage reads of {who} are not seen",
-            counted as f64 / asked.max(1) as f64,
+            decimal(counted as f64 / asked.max(1) as f64, 1),
             run.reported_by()
         )),
     }

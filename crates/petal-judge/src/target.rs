@@ -41,7 +41,7 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
     }
     checks.push(compression(details));
     let Target { product, version, block_size, .. } = target;
-    let value = format!("{product} {version}, blocks of {block_size} bytes");
+    let value = format!("{product} {version}, blocks of {} bytes", whole(*block_size));
     checks.push(judged("database", "", (value, CheckResult::Good, "")));
     checks
 }
@@ -101,7 +101,7 @@ pub fn timing(details: &TargetDetails) -> Option<Check> {
 /// Checks the largest number of sessions of a run; None if there is no limit.
 pub fn sessions(most: Option<u32>, schemas: u32) -> Option<Check> {
     let most = most?;
-    let value = format!("at most {most} more are admitted");
+    let value = format!("at most {} more are admitted", whole(most.into()));
     let advice = "end other connections, or raise the server's limit (max_connections) and the \
                   role's and the database's CONNECTION LIMIT";
     let why = "A run with more sessions than are free is refused.";

@@ -29,7 +29,7 @@ pub(super) fn partial_record(run: &Run) -> Judgement {
         format!(
             "{}: this is rebuilt from {} journaled seconds, and later seconds are missing",
             because.words(),
-            run.details.timeline.len()
+            whole(run.details.timeline.len() as u64)
         ),
         match because {
             RebuiltBecause::StillRunning => "Report it again when the run has ended.",
@@ -152,12 +152,12 @@ pub(super) fn lost_sessions(run: &Run) -> Judgement {
     let first = lost.first().ok_or(Clear)?;
     error(
         format!(
-            "{} of {} sessions ended before their time; the first was session {} after {:.1} s: \
+            "{} of {} sessions ended before their time; the first was session {} after {} s: \
              {} ({})",
-            lost.len(),
-            run.summary.sessions,
+            whole(lost.len() as u64),
+            whole(run.summary.sessions.into()),
             first.session,
-            first.at_s,
+            decimal(first.at_s, 1),
             first.message,
             first.code
         ),
@@ -185,10 +185,10 @@ pub(super) fn suspended(run: &Run) -> Judgement {
     };
     warning(
         format!(
-            "petal did not run for {lost_s} s of the run ({} times, first at second {:.0}): \
+            "petal did not run for {lost_s} s of the run ({} times, first at second {}): \
              {why}. Rates count these seconds, latencies hold them",
-            all.len(),
-            first.at_s,
+            whole(all.len() as u64),
+            decimal(first.at_s, 0),
             lost_s = decimal(lost_s, 1)
         ),
         "Run it again, and leave petal and its machine running; give petal a processor.",
@@ -237,8 +237,8 @@ pub(super) fn uneven_endpoints(run: &Run) -> Judgement {
             format!(
                 "no session ran on {}: {} sessions on {} schemas, which go round the endpoints",
                 idle.join(", "),
-                run.summary.sessions,
-                run.summary.schemas
+                whole(run.summary.sessions.into()),
+                whole(run.summary.schemas.into())
             ),
             "Use at least as many SCHEMAS as endpoints, or name fewer endpoints.",
         )

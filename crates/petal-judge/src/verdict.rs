@@ -308,7 +308,10 @@ fn part(run: &Run, time_us: f64) -> Option<(f64, String)> {
     let most = run.io_depth() * f64::from(run.summary.sessions);
     let elapsed_s = run.summary.elapsed_s;
     let at_once = (elapsed_s > 0.0 && run.io_depth() > 1.0).then(|| time_us / 1e6 / elapsed_s)?;
-    Some((at_once / most, format!("{at_once:.1} of {most} at once on average")))
+    Some((
+        at_once / most,
+        format!("{} of {} at once on average", decimal(at_once, 1), decimal(most, 0)),
+    ))
 }
 
 /// The workload held itself back: think time or an asked rate.

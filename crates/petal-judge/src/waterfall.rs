@@ -9,6 +9,7 @@
 use serde_json::json;
 
 use super::judgement::{FindingParts as _, Judgement, clear_if, known, warning};
+use petal_model::numbers::decimal;
 use petal_model::record::os::HostSeen;
 use petal_model::record::waterfall::{PartOfTime, Waterfall, WaterfallPart};
 use petal_model::record::{Run, Second};
@@ -260,23 +261,25 @@ pub(super) fn gap(run: &Run) -> Judgement {
     let wire_us = waterfall.part(PartOfTime::Wire).filter(|&us| us < -GAP_SHARE_MAX * operation_us);
     clear_if(gap_us.abs() <= GAP_SHARE_MAX * operation_us && wire_us.is_none())?;
     let figures = json!({ "operation_us": operation_us, "gap_us": gap_us, "wire_us": wire_us });
-    let percent = |us: f64| us.abs() / operation_us * 100.0;
+    let percent = |us: f64| decimal(us.abs() / operation_us * 100.0, 0);
+    let operation = decimal(operation_us, 1);
     let message = match wire_us {
         Some(wire_us) => format!(
-            "the server had {:.1} us ({:.0} %) more for an operation than petal waited for it: it \
+            "the server had {} us ({} %) more for an operation than petal waited for it: it \
              worked on after its replies, or for others",
-            -wire_us,
+            decimal(-wire_us, 1),
             percent(wire_us)
         ),
         None if gap_us > 0.0 => format!(
-            "{gap_us:.1} us ({:.0} %) of an operation's {operation_us:.1} us are in no part of its \
+            "{} us ({} %) of an operation's {operation} us are in no part of its \
              waterfall",
+            decimal(gap_us, 1),
             percent(gap_us)
         ),
         None => format!(
-            "the parts of an operation's waterfall are {:.1} us ({:.0} %) more than its \
-             {operation_us:.1} us: threads also worked or waited between operations",
-            -gap_us,
+            "the parts of an operation's waterfall are {} us ({} %) more than its \
+             {operation} us: threads also worked or waited between operations",
+            decimal(-gap_us, 1),
             percent(gap_us)
         ),
     };

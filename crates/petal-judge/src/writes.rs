@@ -96,7 +96,7 @@ pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
     let each = commits as f64 / syncs.max(1) as f64;
     clear_if(each <= COMMITS_PER_SYNC_MIN)?;
     info(
-        format!("{each:.1} commits per log sync: sessions share their syncs"),
+        format!("{} commits per log sync: sessions share their syncs", decimal(each, 1)),
         "Nothing to do: compare commit rates only at equal session counts.",
     )
     .named("group-commit")
@@ -149,8 +149,8 @@ pub(super) fn block_images(run: &Run) -> Judgement {
     warning(
         format!(
             "the run lies within one checkpoint cycle, which begins with a checkpoint before it: \
-             the log holds {images} images of whole blocks, {:.1} for each 100 updated rows{fell}",
-            share(images, rows), images = whole(images)),
+             the log holds {images} images of whole blocks, {} for each 100 updated rows{fell}",
+            decimal(share(images, rows), 1), images = whole(images)),
         "Log volume and log latency are those of a cycle's begin. Run for a whole checkpoint cycle.",
     )
     .with(json!({
@@ -292,7 +292,7 @@ pub(super) fn small_log_cadence(run: &Run) -> Judgement {
     let checkpoints = forced.filter(|&checkpoints| checkpoints >= 2).ok_or(Clear)?;
     let every_s = run.summary.elapsed_s / checkpoints as f64;
     clear_if(every_s >= CHECKPOINT_EVERY_S_MIN)?;
-    let message = format!("the log's size made a checkpoint every {every_s:.1} s");
+    let message = format!("the log's size made a checkpoint every {} s", decimal(every_s, 1));
     let finding = match counted {
         Some(_) => warning(
             message,
@@ -366,7 +366,7 @@ pub(super) fn vacuum(run: &Run) -> Judgement {
     match run.summary.counter(CommonCounter::Vacuums) {
         Some(0) => Err(Clear),
         Some(vacuums) => info(
-            format!("{vacuums} vacuums ran within the run and took part of the I/O"),
+            format!("{} vacuums ran within the run and took part of the I/O", whole(vacuums)),
             "Let them end before the run, or keep every compared run the same.",
         )
         .with(json!({ "vacuums": vacuums })),

@@ -1,7 +1,7 @@
 //! A profile as text for a person: its rates, the busiest interval, the sources of its figures and
 //! the gaps.
 
-use super::numbers::{micros, or_dash, rate};
+use super::numbers::{decimal, micros, or_dash, rate, whole};
 use super::table::{Table, line, paragraph};
 use petal_model::record::profile::{Profile, ProfileInterval};
 use petal_model::stats::server_work::{WorkCount, WorkTime};
@@ -12,7 +12,7 @@ pub fn render(profile: &Profile) -> String {
     let mut out = line(&format!(
         "profile of {}: {} intervals, {} in all, from {}",
         if profile.database.is_empty() { "a database without a name" } else { &profile.database },
-        profile.intervals.len(),
+        whole(profile.intervals.len() as u64),
         length(profile.length_s()),
         profile.intervals.first().and_then(|it| it.begin.as_deref()).unwrap_or("an unknown time"),
     ));
@@ -40,7 +40,7 @@ pub fn render(profile: &Profile) -> String {
         out.push_str(&paragraph("gap       ", "          ", gap));
     }
     if profile.gaps.len() > GAPS_SHOWN {
-        let rest = profile.gaps.len() - GAPS_SHOWN;
+        let rest = whole((profile.gaps.len() - GAPS_SHOWN) as u64);
         out.push_str(&line(&format!("          {rest} more are in the file")));
     }
     out
@@ -59,6 +59,6 @@ pub fn length(seconds: f64) -> String {
         s if s < 120.0 => format!("{s:.0} s"),
         s if s < 7200.0 => format!("{:.0} minutes", s / 60.0),
         s if s < 172_800.0 => format!("{:.1} hours", s / 3600.0),
-        s => format!("{:.1} days", s / 86_400.0),
+        s => format!("{} days", decimal(s / 86_400.0, 1)),
     }
 }

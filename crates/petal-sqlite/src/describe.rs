@@ -11,6 +11,7 @@ use super::{advice, direct, plan};
 use petal_engine::on_path::OnPath;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::{LoadPlan, Needs, Result};
+use petal_model::numbers::whole;
 use petal_model::settings::size::format_bytes;
 use petal_model::settings::table::support;
 use petal_model::stats::compression;
@@ -142,7 +143,7 @@ fn settings(shared: &Shared, meta: &FileMeta, direct_io: &DirectIo) -> Vec<(Stri
         ("journal_mode", "wal".to_owned()),
         ("synchronous", shared.options.synchronous.name().to_owned()),
         ("page_size", meta.about.block_bytes.to_string()),
-        ("cache_size", format!("{pages} pages ({bytes} bytes) per session")),
+        ("cache_size", format!("{} pages ({} bytes) per session", whole(pages), whole(bytes))),
         ("wal_autocheckpoint", "0 (petal checkpoints)".to_owned()),
         ("checkpoint", format_bytes(shared.options.checkpoint_bytes)),
         ("mmap_size", "0".to_owned()),

@@ -11,6 +11,7 @@ use super::plan::{Planned, run_time};
 use super::together;
 use petal_judge::break_point::{self, LoadHeld};
 use petal_judge::next_cell::CellReading;
+use petal_model::numbers::decimal;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::record::sweep::{self as kept, CellFailure, SweepCell};
 use petal_model::record::sweep_order::{CellRun, Pace, left};
@@ -212,8 +213,11 @@ fn line(number: usize, all: &str, held: &SweepFolder, run: &Run) -> String {
 fn report_lost(run: &Run, context: &WorkContext<'_>) {
     for lost in run.summary.sessions_lost.iter().take(3) {
         context.watch.error(&format!(
-            "session {} was lost after {:.1} s: {} ({})",
-            lost.session, lost.at_s, lost.message, lost.code
+            "session {} was lost after {} s: {} ({})",
+            lost.session,
+            decimal(lost.at_s, 1),
+            lost.message,
+            lost.code
         ));
     }
 }

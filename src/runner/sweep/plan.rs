@@ -14,6 +14,7 @@ use super::super::{RunError, WorkContext, load};
 use super::SweepRequest;
 use petal_engine::{Engine, Stop};
 use petal_judge::break_point;
+use petal_model::numbers::decimal;
 use petal_model::record::replay::ReplayOf;
 use petal_model::record::sweep::{Axis, SweepPlan};
 use petal_model::settings::Settings;
@@ -268,7 +269,7 @@ fn load_if_missing(
     context.watch.note(&format!("{url}: loading {} schemas", setup.plan.schemas.len()));
     let stop = Stop::unlimited(context.caller.signals.clone());
     let summary = load::load(engine.as_ref(), &setup.plan, context.watch, &stop)?;
-    context.watch.note(&format!("{url}: loaded in {:.1} s", summary.seconds));
+    context.watch.note(&format!("{url}: loaded in {} s", decimal(summary.seconds, 1)));
     Ok(())
 }
 

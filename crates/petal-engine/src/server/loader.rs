@@ -234,13 +234,14 @@ pub fn prove(
         return Ok(placement);
     }
     let overflow = placement.overflow_blocks.filter(|blocks| *blocks > 0);
-    let overflow = overflow.map_or_else(String::new, |blocks| format!(", {blocks} other blocks"));
+    let overflow =
+        overflow.map_or_else(String::new, |blocks| format!(", {} other blocks", whole(blocks)));
     Err(EngineError::Data(format!(
         "{place}: {table}: not one row per block after the load: {} rows in {} blocks, up to {} in \
          one{overflow} ({}), where {rows} rows were loaded; {otherwise}",
-        placement.rows,
-        placement.blocks,
-        placement.rows_per_block_max,
+        whole(placement.rows),
+        whole(placement.blocks),
+        whole(placement.rows_per_block_max),
         placement.source,
         rows = whole(rows)
     )))

@@ -230,10 +230,10 @@ fn clock_note(report: &Report, length_s: f64) -> Option<String> {
     let by_clock_s = (end - begin).as_seconds_f64();
     ((by_clock_s - length_s).abs() > CLOCK_SLACK_S + length_s * 0.02).then(|| {
         format!(
-            "its elapsed time is {:.1} minutes and its clock moved {:.1}: the clock was set, or the \
+            "its elapsed time is {} minutes and its clock moved {}: the clock was set, or the \
              report was edited; the length is the elapsed time",
-            length_s / 60.0,
-            by_clock_s / 60.0
+            decimal(length_s / 60.0, 1),
+            decimal(by_clock_s / 60.0, 1)
         )
     })
 }

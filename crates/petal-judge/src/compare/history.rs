@@ -16,6 +16,7 @@ use super::{
 use crate::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_p_value, t_quantile};
 use crate::spread::PooledSpread;
 use crate::{by_key, change_points};
+use petal_model::numbers::whole;
 use petal_model::record::observation::Observation;
 use petal_model::settings::limit::ChangeLimit;
 
@@ -166,7 +167,7 @@ fn groups(mut seen: Vec<Observation>, by: &str, said: &mut Vec<String>) -> Vec<C
         groups.map(|(name, observations)| ComparedSide { name, observations }).collect();
     let unknown = all - groups.iter().map(|group| group.observations.len()).sum::<usize>();
     if unknown > 0 {
-        said.push(format!("left-out: {unknown} records have no {by}"));
+        said.push(format!("left-out: {} records have no {by}", whole(unknown as u64)));
     }
     groups
 }

@@ -229,7 +229,8 @@ impl Pair<'_> {
         let (before, after) =
             self.both(metric::DEVICE_READ_AWAIT).or_else(|| self.both(metric::READ_US))?;
         let queue = self.later.figure(metric::DEVICE_QUEUE);
-        let queue = queue.map_or(String::new(), |queue| format!(" with {queue:.1} in flight"));
+        let queue =
+            queue.map_or(String::new(), |queue| format!(" with {} in flight", decimal(queue, 1)));
         let is_slower = after > before * (1.0 + LATENCY_SHARE_MIN);
         (util >= DEVICE_UTIL_PCT_MIN && is_slower).then(|| {
             format!(

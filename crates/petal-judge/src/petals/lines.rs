@@ -110,7 +110,7 @@ fn not_drawn(reason: &str, sources: &[&str]) -> String {
     match sources {
         [source] => format!("left-out: {source} is not drawn: {reason}"),
         several => {
-            let (count, first) = (several.len(), several[0]);
+            let (count, first) = (numbers::whole(several.len() as u64), several[0]);
             format!("left-out: {count} records are not drawn, {first} the first: {reason}")
         }
     }

@@ -7,6 +7,7 @@ use time::macros::date;
 use time::{Duration, PrimitiveDateTime, Time};
 
 use super::{ProfileError, summarise, together};
+use petal_model::numbers::{decimal, whole};
 use petal_model::record::profile::{FORMAT, Input, Profile, ProfileInterval, time_text};
 use petal_model::stats::server_work::WorkCount;
 
@@ -69,8 +70,8 @@ pub fn add(profiles: &[(String, Profile)]) -> Result<Profile, ProfileError> {
         let name = profiles.get(at).map_or("", |(name, _)| name.as_str());
         sum.gaps.push(format!(
             "{name} has no figures for {} of {} times of day, from {}: there the sum lacks it",
-            slots.len(),
-            sum.intervals.len(),
+            whole(slots.len() as u64),
+            whole(sum.intervals.len() as u64),
             slots.first().map_or_else(String::new, |slot| {
                 time_text(slot_begin(*slot, slot_s)).split_off("2000-01-01T".len())
             }),
@@ -168,9 +169,9 @@ fn input(name: &str, profile: &Profile) -> Input {
 
 fn notes(profiles: &[(String, Profile)], slot_s: f64) -> Vec<String> {
     let mut notes = vec![format!(
-        "added up by time of day, in steps of {:.0} s, onto one day; of several days the highest \
+        "added up by time of day, in steps of {} s, onto one day; of several days the highest \
          at each time of day",
-        slot_s
+        decimal(slot_s, 0)
     )];
     if profiles.windows(2).any(|two| two[0].1.clock != two[1].1.clock) {
         notes.push(

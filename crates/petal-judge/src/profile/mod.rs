@@ -10,6 +10,7 @@ pub mod parts;
 
 use std::collections::BTreeMap;
 
+use petal_model::numbers::whole;
 use petal_model::record::profile::{
     Profile, ProfileInterval, ProfilePercentiles, ProfileSummary, time_text,
 };
@@ -68,7 +69,10 @@ pub fn summarise(mut profile: Profile) -> Profile {
     }
     let holes = holes(&profile.intervals);
     if holes.len() > GAPS_SHOWN {
-        profile.gaps.push(format!("{} times without figures, of which the first:", holes.len()));
+        profile.gaps.push(format!(
+            "{} times without figures, of which the first:",
+            whole(holes.len() as u64)
+        ));
     }
     profile.gaps.extend(holes.into_iter().take(GAPS_SHOWN));
     profile

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use time::PrimitiveDateTime;
 
 use super::parts::SourcePart;
+use petal_model::numbers::decimal;
 use petal_model::record::profile::{Clock, Input, ProfileInterval, time_text};
 use petal_model::record::{Rows, Run, Second, moment};
 use petal_model::stats::counters::IoCounts;
@@ -39,9 +40,9 @@ pub fn part(name: &str, run: &Run, every_s: f64) -> SourcePart {
             }
             None if !intervals.is_empty() && length_s(chunk) < 1.0 => {}
             None => input.notes.push(format!(
-                "second {:.0}: the database's counters are not known until second {:.0}",
-                first.from_s,
-                chunk.last().map_or(first.from_s, |last| last.from_s + last.length_s)
+                "second {}: the database's counters are not known until second {}",
+                decimal(first.from_s, 0),
+                decimal(chunk.last().map_or(first.from_s, |last| last.from_s + last.length_s), 0)
             )),
         }
     }

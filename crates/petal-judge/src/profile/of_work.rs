@@ -1,6 +1,7 @@
 //! A profile of a server's counters, read at the ends of intervals.
 
 use super::parts::SourcePart;
+use petal_model::numbers::decimal;
 use petal_model::record::profile::{Clock, Input, ProfileInterval, time_text};
 use petal_model::stats::server_work::{ServerWork, WorkCount, WorkTime};
 use time::PrimitiveDateTime;
@@ -43,9 +44,9 @@ pub fn part(name: &str, looks: &[WorkSnapshot]) -> SourcePart {
         if set_s.abs() > CLOCK_SLACK_S {
             let way = if set_s < 0.0 { "back" } else { "forward" };
             input.notes.push(format!(
-                "{}: this host's clock was set {way} by {:.0} s; lengths are not by it",
+                "{}: this host's clock was set {way} by {} s; lengths are not by it",
                 time_text(later.at),
-                set_s.abs()
+                decimal(set_s.abs(), 0)
             ));
         }
     }
@@ -171,6 +172,6 @@ mod tests {
         second.at -= time::Duration::hours(1);
         let part = part("db", &[look(0.0, 1000, "x"), second]);
         assert_eq!(part.intervals[0].length_s, 10.0);
-        assert!(part.input.notes[1].contains("set back by 3600 s"), "{:?}", part.input.notes);
+        assert!(part.input.notes[1].contains("set back by 3,600 s"), "{:?}", part.input.notes);
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ProfileError, SLACK_S, summarise, together};
+use petal_model::numbers::whole;
 use petal_model::record::profile::{Clock, FORMAT, Input, Profile, ProfileInterval};
 use petal_model::stats::server_work::WorkCount;
 
@@ -203,8 +204,9 @@ fn merge_simultaneous(pieces: &[InstanceInterval], gaps: &mut Vec<String>) -> Ve
     }
     gaps.extend(lacking.iter().map(|(instance, count)| {
         format!(
-            "instance {instance} is not in {count} of {} intervals: their sums lack it",
-            groups.len()
+            "instance {instance} is not in {} of {} intervals: their sums lack it",
+            whole(*count as u64),
+            whole(groups.len() as u64)
         )
     }));
     groups.iter().map(|group| sum(group)).collect()
@@ -242,7 +244,12 @@ fn missing_figures(profile: &Profile) -> Vec<String> {
         match known {
             _ if known == all => reason.map(|why| format!("{}: {why}", figure.words())),
             0 => Some(format!("{} are not known{why}", figure.words())),
-            _ => Some(format!("{} are known of {known} of {all} intervals{why}", figure.words())),
+            _ => Some(format!(
+                "{} are known of {} of {} intervals{why}",
+                figure.words(),
+                whole(known as u64),
+                whole(all as u64)
+            )),
         }
     };
     WorkCount::ALL.into_iter().filter_map(gap).collect()

@@ -125,13 +125,16 @@ pub fn not_imitated(
     }
     match profile.block_bytes {
         Some(size) if size != ground.block_bytes => lines.push(format!(
-            "bytes of single-block reads and writes: {:.2}x of production's, whose blocks have {size} \
+            "bytes of single-block reads and writes: {:.2}x of production's, whose blocks have {} \
              bytes and the target's {}",
             f64::from(ground.block_bytes) / f64::from(size),
-            ground.block_bytes
+            whole(size.into()),
+            whole(ground.block_bytes.into())
         )),
         Some(_) => {}
-        None => lines.push("production's block size is not known: the target's is taken for it".into()),
+        None => {
+            lines.push("production's block size is not known: the target's is taken for it".into())
+        }
     }
     lines.extend(assumed(plan, trial.is_some()));
     lines

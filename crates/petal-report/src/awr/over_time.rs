@@ -1,7 +1,7 @@
 //! Reports over time: a screen of text, and CSV with a row for each figure of each report.
 
 use crate::exact_rows::ExactRows;
-use crate::numbers::{UNKNOWN, exact, rate};
+use crate::numbers::{UNKNOWN, counted, exact, rate};
 use crate::table::{SCREEN_LINES, Table, fitting, line, on_a_screen, paragraph, rest};
 use petal_judge::and_more;
 use petal_judge::awr::over_time::ReportsOverTime;
@@ -42,7 +42,9 @@ fn text(of: &ReportsOverTime, lay_out: impl Fn(&Table) -> String) -> String {
     let (first, last) = (moment(found, 0), moment(found, found.moments.len().saturating_sub(1)));
     let mut out = match found.moments.len() {
         0 => line(&format!("{}: no report is left", of.name)),
-        reports => line(&format!("{}: {reports} reports, {first} to {last}", of.name)),
+        reports => {
+            line(&format!("{}: {}, {first} to {last}", of.name, counted(reports as u64, "report")))
+        }
     };
     if !found.figures.is_empty() {
         out.push_str(&lay_out(&figures(found)));

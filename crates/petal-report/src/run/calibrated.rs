@@ -1,6 +1,6 @@
 //! Compares the run with the calibration of its device.
 
-use super::super::numbers::{decimal, or_dash};
+use super::super::numbers::{decimal, or_dash, whole};
 use super::super::table::Table;
 use petal_judge::calibration;
 use petal_model::record::calibration::CalibratedShare;
@@ -59,6 +59,9 @@ pub(crate) fn notes(share: &CalibratedShare) -> Vec<String> {
 pub(crate) fn calibration_source(share: &CalibratedShare) -> String {
     format!(
         "calibrated {} on {} with blocks of {} bytes: {}",
-        share.calibrated_at, share.path, share.block_bytes, share.calibration
+        share.calibrated_at,
+        share.path,
+        whole(share.block_bytes),
+        share.calibration
     )
 }

@@ -25,9 +25,11 @@ pub fn notes(run: &Run) -> Vec<String> {
     let Some(made) = &run.details.experiments else { return Vec::new() };
     let rounds = made.slots.len() as u32 / made.slots_per_round.max(1);
     let slots = format!(
-        "{rounds} rounds of {} slots of {:.1} s, from second {:.0} on; the headline is of the time \
+        "{rounds} rounds of {} slots of {} s, from second {} on; the headline is of the time \
          before",
-        made.slots_per_round, made.slot_s, made.from_s
+        made.slots_per_round,
+        decimal(made.slot_s, 1),
+        decimal(made.from_s, 0)
     );
     let slots = (rounds > 0).then_some(slots);
     slots.into_iter().chain(made.gaps.iter().cloned()).collect()

@@ -53,8 +53,12 @@ fn of_outage(outage: &Outage) -> Facts {
         lasted(outage.full_rate_after_s)
     );
     let sessions = match outage.not_back {
-        0 => format!("{}, all connected again", outage.sessions),
-        not_back => format!("{}, {not_back} not connected again", outage.sessions),
+        0 => format!("{}, all connected again", whole(outage.sessions.into())),
+        not_back => format!(
+            "{}, {} not connected again",
+            whole(outage.sessions.into()),
+            whole(not_back.into())
+        ),
     };
     let named = |(name, value): (&str, String)| (name.to_owned(), value);
     let first = [

@@ -1,6 +1,6 @@
 //! The system under test: target, host, settings.
 
-use super::super::numbers::{bytes, decimal, or_dash, whole};
+use super::super::numbers::{bytes, counted, decimal, or_dash, whole};
 use super::super::table::Table;
 use super::Facts;
 use petal_model::record::{Run, as_text};
@@ -48,7 +48,7 @@ fn target(run: &Run) -> Facts {
         ("cache", target.cache_bytes.map(cache)),
         (
             "active data set",
-            Some(format!("{active} in {} schemas of {rows} rows", summary.schemas)),
+            Some(format!("{active} in {} of {rows} rows", counted(summary.schemas, "schema"))),
         ),
         ("index", index.map(|index| format!("{} next to the data", bytes(index)))),
         ("data compresses", stated.compression_ratio.map(compresses)),
@@ -113,7 +113,14 @@ fn shape(run: &Run) -> Facts {
     });
     let steps = details.settled.iter().flat_map(|settled| &settled.done);
     let all = [
-        ("sessions", Some(format!("{} on {} schemas", summary.sessions, summary.schemas))),
+        (
+            "sessions",
+            Some(format!(
+                "{} on {}",
+                whole(summary.sessions.into()),
+                counted(summary.schemas, "schema")
+            )),
+        ),
         ("seed", Some(summary.seed.to_string())),
         ("repeat", Some(format!("{} of {}", details.repeat, details.repeats))),
         ("started", Some(summary.started_at.clone())),

@@ -14,6 +14,7 @@ use super::table::{SCREEN_LINES, clipped, fitting, line, paragraph, rest};
 use super::text::{bullets, section};
 pub use brief::brief;
 use petal_judge::petals::Petals;
+use petal_model::numbers::counted;
 use petal_model::record::sweep::{Axis, Swept};
 use petal_model::record::{Run, Status};
 use petal_model::settings::objective::Objective;
@@ -140,7 +141,9 @@ pub(super) fn not_in_means(swept: &Swept) -> Vec<String> {
         let lost = run.summary.sessions_lost.len();
         match run.summary.status {
             Status::Complete if lost == 0 => None,
-            Status::Complete => Some(format!("{}: {lost} sessions were lost.", cell.folder)),
+            Status::Complete => {
+                Some(format!("{}: {} lost.", cell.folder, counted(lost as u64, "session")))
+            }
             other => Some(format!("{}: {}; it is in no mean.", cell.folder, other.name())),
         }
     });

@@ -58,7 +58,7 @@ pub(super) fn render(out: &mut String, run: &Run) {
     let varies = or_dash(variation(&seconds), |share| format!("{} %", percent(share)));
     fact(out, "variation of seconds", &format!("{varies} (standard deviation over mean)"));
     let longest = longest_stall(&stalls(&seconds)).map_or("none".to_owned(), |stall| {
-        format!("{:.0} s, from {:.0} s on", stall.seconds, stall.from_s)
+        format!("{} s, from {} s on", decimal(stall.seconds, 0), decimal(stall.from_s, 0))
     });
     fact(out, "longest stall", &longest);
 }

@@ -2,7 +2,7 @@
 
 use super::super::super::charts::{Chart, Color, PlotAxis, Variant};
 use super::super::super::distinct;
-use super::super::super::numbers::decimal;
+use super::super::super::numbers::{decimal, whole};
 use super::{ChartPiece, TimeAxis};
 use crate::table::Table;
 use petal_model::record::{Finding, Run, Second};
@@ -113,8 +113,10 @@ pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Chart> {
     let y = PlotAxis::of_words(words, count);
     let (id, title) = ("events", "Events of the run");
     let said = lanes.iter().map(|lane| match lane.spans.as_slice() {
-        [(from, to)] => format!("{}: from {from:.0} to {to:.0} s.", lane.name),
-        spans => format!("{}: in {} seconds.", lane.name, spans.len()),
+        [(from, to)] => {
+            format!("{}: from {} to {} s.", lane.name, decimal(*from, 0), decimal(*to, 0))
+        }
+        spans => format!("{}: in {} seconds.", lane.name, whole(spans.len() as u64)),
     });
     let said: Vec<String> = said.collect();
     let svg = axis.drawing((id, title, &said.join(" ")), 46.0 + LANE_PX * count, y, |plot| {

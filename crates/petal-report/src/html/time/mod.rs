@@ -14,6 +14,7 @@ mod waterfall;
 use super::super::charts::{Chart, ChartFrame, ChartUse, Color, Plot, PlotAxis, Scale};
 use super::super::run::seconds::SECOND_S_MIN;
 use events::Lane;
+use petal_model::numbers::whole;
 use petal_model::record::latency_log::Spreads;
 use petal_model::record::{Run, Second};
 use petal_model::stats::os::requests::RequestKind;
@@ -132,7 +133,7 @@ impl TimeAxis<'_> {
     fn note(&self, what: &str) -> String {
         match self.pieces.first().map_or(1, |piece| piece.seconds.len()) {
             1 => String::new(),
-            seconds => format!(" Drawn in pieces of {seconds} s: {what}."),
+            seconds => format!(" Drawn in pieces of {} s: {what}.", whole(seconds as u64)),
         }
     }
 
