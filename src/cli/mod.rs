@@ -181,6 +181,9 @@ fn names_unknown_kind(matches: &ArgMatches) -> bool {
     urls.into_iter().flatten().any(|url| url::names_unknown_kind(url))
 }
 
+/// Place in a list of options: after each command's own, before `--help`.
+const LAST_BUT_HELP: usize = 900;
+
 /// The whole command tree.
 pub fn command() -> Command {
     Command::new("petal")
@@ -193,6 +196,7 @@ pub fn command() -> Command {
         .arg(
             args::flag("quiet", "Only results and errors: no progress, no messages")
                 .short('q')
+                .display_order(LAST_BUT_HELP)
                 .global(true),
         )
         .help_template(help_template())
@@ -247,6 +251,19 @@ fn quoting_printable(error: clap::Error, arguments: &[OsString]) -> (clap::Error
 mod tests {
     /// Longer lines clap breaks once more: the rest of one has a line of its own.
     const COLUMNS: usize = 100;
+
+    #[test]
+    fn the_options_of_a_run_begin_with_the_flags_that_everybody_uses() {
+        let mut command = super::command();
+        command.build();
+        let run = command.find_subcommand_mut("run").unwrap();
+        let help = run.render_help().to_string();
+        let options = help.split("\nOptions:\n").nth(1).unwrap().split("\n\n").next().unwrap();
+        let names = options.lines().filter_map(|line| line.split("--").nth(1)?.split(' ').next());
+        let names: Vec<&str> = names.collect();
+        let wanted = ["schemas", "threads-per-schema", "update-pct", "run-time", "scale", "db"];
+        assert_eq!(names[..6], wanted, "{names:?}");
+    }
 
     #[test]
     fn the_list_of_commands_fits_in_80_columns() {
