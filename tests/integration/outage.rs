@@ -2,6 +2,8 @@
 //! commits that are lost by the test's own count.
 
 use std::io::{Write as _, stderr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -51,20 +53,25 @@ fn one_outage(run: Running, work: &Workplace) -> (Value, Value) {
     (run.clone(), outages[0].clone())
 }
 
-/// Writes by itself, and notes the longest time without a success.
-struct Probe(thread::JoinHandle<f64>);
+/// Writes by itself until it is asked, and notes the longest time without a success.
+struct Probe {
+    is_over: Arc<AtomicBool>,
+    writes: thread::JoinHandle<f64>,
+}
 
 impl Probe {
-    fn begin(parameters: String, lasts: Duration) -> Self {
+    fn begin(parameters: String) -> Self {
         let connect = move || -> Result<Client, postgres::Error> {
             let mut client = Client::connect(&parameters, NoTls)?;
             client.batch_execute("CREATE TABLE IF NOT EXISTS probe (n int)")?;
             Ok(client)
         };
-        Self(thread::spawn(move || {
-            let (began, mut client) = (Instant::now(), connect().ok());
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let writes = thread::spawn(move || {
+            let mut client = connect().ok();
             let (mut last, mut longest_s) = (Instant::now(), 0f64);
-            while began.elapsed() < lasts {
+            while !ends.load(Ordering::Relaxed) {
                 let write =
                     |client: &mut Client| client.batch_execute("INSERT INTO probe VALUES (1)");
                 if client.as_mut().is_some_and(|client| write(client).is_ok()) {
@@ -76,11 +83,13 @@ impl Probe {
                 thread::sleep(Duration::from_millis(5));
             }
             longest_s
-        }))
+        });
+        Self { is_over, writes }
     }
 
     fn longest_s(self) -> f64 {
-        self.0.join().unwrap()
+        self.is_over.store(true, Ordering::Relaxed);
+        self.writes.join().unwrap()
     }
 }
 
@@ -105,7 +114,7 @@ fn a_server_that_crashes_is_down_as_long_as_a_probe_says() {
         let work = loaded(&url);
         let parameters = format!("host=127.0.0.1 port={} user=petal dbname=crashed", server.port);
         let run = run(&work, &url, &["-t", "4", "--rate", "200", "--run-time", "12"]);
-        let probe = Probe::begin(parameters, Duration::from_secs(9));
+        let probe = Probe::begin(parameters);
         thread::sleep(Duration::from_secs(3));
         server.stop("QUIT");
         thread::sleep(Duration::from_secs(2));
