@@ -87,7 +87,7 @@ pub trait FileFormat: Copy + Send + Sync + 'static {
 #[derive(Debug, Clone)]
 pub struct FileSet<F> {
     path: PathBuf,
-    format: F,
+    pub(crate) format: F,
 }
 
 /// A file that has a name of petal's.

@@ -1,6 +1,7 @@
 //! An open database file, and the meaning of LMDB's errors.
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use heed::byteorder::BigEndian;
@@ -9,9 +10,10 @@ use heed::{CommitOrAbort, Database, Env, EnvFlags, MdbError};
 use parking_lot::MutexGuard;
 
 use super::Shared;
-use super::files;
+use super::files::LmdbFormat;
 use super::layout::{self, MAIN, PAGE_BYTES, SCAN};
 use super::map::{self, PageDropper};
+use petal_engine::keyed::folder::KeyedFormat as _;
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::keyed::session::KeyedDatabase;
 use petal_engine::keyed::writer::WriterLock;
@@ -40,7 +42,7 @@ pub struct OpenDatabase {
 impl OpenDatabase {
     pub fn open(shared: &Shared, schema: u32) -> Result<Self> {
         let path = shared.folder.loaded_file(schema)?;
-        let meta = files::inspect(&path, schema)?;
+        let meta = LmdbFormat.inspect(&path, schema)?;
         let map_bytes = layout::map_bytes(meta.main_bytes + meta.scan_bytes);
         let open = || {
             let environment = map::open(&path, map_bytes, EnvFlags::empty())?;
@@ -115,6 +117,19 @@ impl KeyedDatabase for OpenDatabase {
 
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn read_rows(&self, keys: RangeInclusive<u64>, found: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let read = || {
+            let snapshot = self.environment.read_txn()?;
+            for key in keys {
+                if let Some(row) = self.main.get(&snapshot, &self.order.apply(key - 1))? {
+                    found(row);
+                }
+            }
+            Ok(())
+        };
+        read().map_err(|error| failed(&self.path, "reading rows", &error))
     }
 }
 

@@ -10,22 +10,21 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+use super::database::OpenDatabase;
 use petal_engine::Result;
-use petal_engine::file_set::{FileFormat, FileOwner, FileSet};
+use petal_engine::file_set::{FileFormat, FileOwner};
 use petal_engine::in_use::{FileId, unlink_same};
-use petal_engine::keyed::meta::{KeyedMeta, Notes};
+use petal_engine::keyed::folder::{KeyedFolder, KeyedFormat};
+use petal_engine::keyed::meta::Notes;
 use petal_engine::on_path::OnPath as _;
 use petal_model::settings::table::{EngineSupport, support};
 
 /// The folder of a target.
-pub type LmdbFolder = FileSet<LmdbFormat>;
+pub type LmdbFolder = KeyedFolder<LmdbFormat, OpenDatabase>;
 
 /// A database file.
 #[derive(Debug, Clone, Copy)]
 pub struct LmdbFormat;
-
-/// petal's mark and a load's metadata.
-pub const NOTES: Notes = Notes { mark: "petal's LMDB file\n", offset: 1024, example: "lmdb:DIR" };
 
 /// LMDB's signature, at the begin of a file's first page and of a lock file.
 const MAGIC: u32 = 0xBEEF_C0DE;
@@ -45,7 +44,7 @@ impl FileFormat for LmdbFormat {
     /// A file that LMDB has made and nobody has committed to holds nothing: a load was cut off before
     /// it wrote petal's mark.
     fn owner(&self, file: &File) -> io::Result<FileOwner> {
-        if NOTES.text(file)?.is_some() {
+        if Self::NOTES.text(file)?.is_some() {
             return Ok(FileOwner::Petal);
         }
         let mut commit = [0; 8];
@@ -109,7 +108,6 @@ fn has_magic(file: &File, offset: u64) -> io::Result<bool> {
     Ok(read == magic.len() && u32::from_ne_bytes(magic) == MAGIC)
 }
 
-/// Reads a load's metadata from a file that is to be trusted only if it proves to be petal's and whole.
-pub fn inspect(path: &Path, schema: u32) -> Result<KeyedMeta> {
-    KeyedMeta::read_whole(NOTES, &*LmdbFormat.open(path).on(path)?, path, schema)
+impl KeyedFormat for LmdbFormat {
+    const NOTES: Notes = Notes { mark: "petal's LMDB file\n", offset: 1024, example: "lmdb:DIR" };
 }

@@ -3,7 +3,7 @@
 //! - `layout`, `files`: the data, and a load's metadata
 //! - `map`: the mapped file, whether a page is in memory, and its way out of the page cache
 //! - `database`: an open file
-//! - `load`, `session`, `rows`: work
+//! - `load`, `session`: work
 //! - `io`: events and statistics
 //!
 //! LMDB makes no call for a read: a page that is not in memory is read by a page fault. petal asks the
@@ -19,30 +19,25 @@ mod io;
 mod layout;
 mod load;
 mod map;
-mod rows;
 mod session;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
-
-use parking_lot::Mutex;
 
 use database::OpenDatabase;
 use files::{LmdbFolder, LmdbFormat};
 use io::Statistics;
-use petal_engine::file_set::FilesInUse;
 use petal_engine::in_use::DataUse;
 use petal_engine::keyed::meta::KeyedMeta;
+use petal_engine::keyed::rows::KeyedRows;
 use petal_engine::keyed::session::KeyedSession;
 use petal_engine::server::loader::Load;
 use petal_engine::url_option::UrlOptions;
 use petal_engine::{
-    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, ProgressUnit, Result,
-    RowReader, Session, Stop,
+    Engine, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader, Session, Stop,
 };
 use petal_model::settings::table::{EngineSupport, support};
 use petal_model::settings::{RedoStress, Settings};
@@ -65,23 +60,13 @@ struct Shared {
     /// Visited rows stay in the page cache.
     keeps_pages: bool,
     redo_stress: RedoStress,
-    /// Schemas of the run; None: all.
-    schemas: Option<u32>,
     statistics: Arc<Statistics>,
-    /// Databases that somebody uses.
-    open: Mutex<HashMap<u32, Weak<OpenDatabase>>>,
 }
 
 impl Shared {
     /// The database of a schema, which all sessions share.
     fn database(&self, schema: u32) -> Result<Arc<OpenDatabase>> {
-        let mut open = self.open.lock();
-        if let Some(database) = open.get(&schema).and_then(Weak::upgrade) {
-            return Ok(database);
-        }
-        let database = Arc::new(OpenDatabase::open(self, schema)?);
-        open.insert(schema, Arc::downgrade(&database));
-        Ok(database)
+        self.folder.database(schema, || OpenDatabase::open(self, schema))
     }
 }
 
@@ -97,33 +82,13 @@ impl Lmdb {
             keeps_pages = OPTIONS.one_of(key, Some(value), &known)?;
         }
         let shared = Shared {
-            folder: LmdbFolder::new(path, LmdbFormat),
+            folder: LmdbFolder::new(path, LmdbFormat, settings.schemas),
             url: settings.db.redacted(),
             keeps_pages,
             redo_stress: settings.redo_stress,
-            schemas: settings.schemas,
             statistics: Arc::default(),
-            open: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
-    }
-
-    /// Every complete schema, checked.
-    fn metas(&self) -> Result<Vec<KeyedMeta>> {
-        let files = self.shared.folder.complete()?;
-        files.iter().map(|file| files::inspect(&file.path, file.schema)).collect()
-    }
-
-    /// The first schemas.
-    fn first_metas(&self, schemas: u32) -> Result<Vec<KeyedMeta>> {
-        let mut metas = self.metas()?;
-        metas.truncate(schemas as usize);
-        Ok(metas)
-    }
-
-    /// The schemas that a run touches.
-    fn metas_in_use(&self) -> Result<Vec<KeyedMeta>> {
-        self.first_metas(self.shared.schemas.unwrap_or(u32::MAX))
     }
 }
 
@@ -137,15 +102,15 @@ impl Engine for Lmdb {
     }
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
-        Ok(self.metas()?.iter().map(KeyedMeta::loaded).collect())
+        Ok(self.shared.folder.metas()?.iter().map(KeyedMeta::loaded).collect())
     }
 
     fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {
-        describe::describe(&self.shared, &self.first_metas(schemas)?)
+        describe::describe(&self.shared, &self.shared.folder.first_metas(schemas)?)
     }
 
     fn needs(&self, _: &[Seat], schemas: u32) -> Result<Needs> {
-        Ok(describe::needs(&self.first_metas(schemas)?))
+        Ok(describe::needs(&self.shared.folder.first_metas(schemas)?))
     }
 
     fn load_needs(&self, plan: &LoadPlan) -> Needs {
@@ -159,28 +124,14 @@ impl Engine for Lmdb {
     }
 
     fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
-        let metas = self.metas_in_use()?;
-        let schemas = || metas.iter().map(|meta| meta.about.schema);
-        let databases = schemas().map(|schema| self.shared.database(schema));
-        let databases = databases.collect::<Result<Vec<_>>>()?;
-        Ok(Box::new(OpenInUse {
-            _databases: databases,
-            files: self.shared.folder.begin_use(schemas())?,
-        }))
+        self.shared.folder.begin_run(|schema| self.shared.database(schema))
     }
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
         let begin = Instant::now();
-        let metas = self.metas_in_use()?;
-        progress.phase("settling", metas.len() as u64, ProgressUnit::Items);
-        for meta in &metas {
-            if stop.is_requested() {
-                return Err(EngineError::Interrupted);
-            }
-            self.shared.database(meta.about.schema)?.settle()?;
-            progress.advance(1);
-        }
-        let mut done = vec![format!("{} database files synced", metas.len())];
+        let settle = |schema| self.shared.database(schema)?.settle();
+        let files = self.shared.folder.settle(progress, stop, settle)?;
+        let mut done = vec![format!("{files} database files synced")];
         if !self.shared.keeps_pages {
             done.push("their pages dropped from the page cache".to_owned());
         }
@@ -200,22 +151,14 @@ impl Engine for Lmdb {
     }
 
     fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
-        Ok(Box::new(rows::LmdbRows(self.shared.database(schema)?)))
+        let database = self.shared.database(schema)?;
+        Ok(Box::new(KeyedRows {
+            column_bytes: layout::column_bytes(database.meta.about.block_bytes),
+            database,
+        }))
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {
         self.shared.folder.drop_data()
-    }
-}
-
-/// The databases of a run, which stay open and locked between its sessions.
-struct OpenInUse {
-    _databases: Vec<Arc<OpenDatabase>>,
-    files: FilesInUse<LmdbFormat>,
-}
-
-impl DataUse for OpenInUse {
-    fn vanished(&self) -> Result<Option<String>> {
-        self.files.vanished()
     }
 }

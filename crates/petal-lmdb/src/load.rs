@@ -8,15 +8,16 @@ use heed::{CommitOrAbort, Env, EnvFlags, MdbError, PutFlags};
 use rustix::fs::Advice;
 
 use super::database::{Blocks, Key, TablePages, failed, table_pages};
-use super::files::{LmdbFolder, LmdbFormat, NOTES};
+use super::files::{LmdbFolder, LmdbFormat};
 use super::layout::{self, MAIN, SCAN};
 use super::map;
 use petal_engine::file_set::{FileFormat as _, LoadingFile};
+use petal_engine::keyed::folder::KeyedFormat as _;
+use petal_engine::keyed::load::prove;
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::keyed::rows::RowMaker;
-use petal_engine::on_path::OnPath as _;
-use petal_engine::server::loader::{self, Load, LoadState, ProvedSchema};
-use petal_engine::{LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Result};
+use petal_engine::server::loader::{Load, LoadState, ProvedSchema};
+use petal_engine::{LoadPlan, LoadSummary, Result};
 
 /// Rows between two looks at the stop flag.
 const ROWS_PER_STEP: u64 = 256;
@@ -54,7 +55,7 @@ impl Loader<'_> {
         let map_bytes = layout::map_bytes(schema_bytes(plan));
         let filling = || {
             let environment = map::open(path, map_bytes, EnvFlags::NO_SYNC)?;
-            NOTES.mark(&file.file)?;
+            LmdbFormat::NOTES.mark(&file.file)?;
             let filled = Filling { load: self.load, schema: file.schema, state }.run(&environment);
             environment.prepare_for_closing().wait();
             filled
@@ -69,28 +70,19 @@ impl Loader<'_> {
             }
         };
         state.go_on()?;
-        let otherwise = "please report this with petal's version";
-        let placement: Placement = main.into();
-        let placement = loader::prove(path.display(), "cf1", placement, plan.rows, otherwise)?;
         let meta = KeyedMeta {
             branch_pages: main.tree,
             main_bytes: main.bytes(),
             scan_bytes: scan.bytes(),
             ..KeyedMeta::of_plan(plan, file.schema)
         };
-        meta.write(NOTES, &file.file, plan).and_then(|()| file.file.sync_all()).on(path)?;
+        let summary = prove(file, plan, &meta, main.into(), begin)?;
         let durable = Instant::now();
         LmdbFormat.remove_sides(path)?;
         if !self.keeps_pages {
             // An advice: where it is not taken, the pages stay a while.
             let _ = rustix::fs::fadvise(&file.file, 0, None, Advice::DontNeed);
         }
-        let summary = LoadedSchemaSummary {
-            schema: meta.loaded(),
-            scan_bytes: Some(meta.scan_bytes),
-            seconds: begin.elapsed().as_secs_f64(),
-            placement,
-        };
         Ok(ProvedSchema { summary, durable: Some(durable) })
     }
 }

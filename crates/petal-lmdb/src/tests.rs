@@ -110,6 +110,7 @@ fn a_commit_is_counted_and_its_writes_are_the_kernel_s() {
 #[test]
 fn a_file_without_a_commit_is_nobody_s_and_lmdb_keeps_petal_s_mark() {
     use petal_engine::file_set::{FileFormat as _, FileOwner};
+    use petal_engine::keyed::folder::KeyedFormat as _;
     use std::os::unix::fs::FileExt as _;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("new.lmdb");
@@ -120,7 +121,7 @@ fn a_file_without_a_commit_is_nobody_s_and_lmdb_keeps_petal_s_mark() {
     file.write_all_at(&[1], 144).unwrap();
     assert_eq!(owner(), FileOwner::Foreign);
     file.write_all_at(&[0], 144).unwrap();
-    files::NOTES.mark(&file).unwrap();
+    files::LmdbFormat::NOTES.mark(&file).unwrap();
     let environment = map::open(&path, 1 << 20, heed::EnvFlags::empty()).unwrap();
     for _ in 0..3 {
         let change = environment.write_txn().unwrap();

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,12 +15,13 @@ use redb::{Builder, Database, ReadableDatabase as _, ReadableTableMetadata as _,
 use rustix::fs::OFlags;
 
 use super::Shared;
-use super::files::{self, NOTES};
+use super::files::{self, RedbFormat};
 use super::io::{Count, Event, Statistics, record, unrecorded};
 use super::layout::{self, Blocks};
 use petal_engine::direct_file::DirectFile;
 use petal_engine::file_lock::FileLock;
 use petal_engine::in_use::FileId;
+use petal_engine::keyed::folder::KeyedFormat as _;
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::keyed::session::KeyedDatabase;
 use petal_engine::keyed::writer::WriterLock;
@@ -88,7 +90,7 @@ impl StorageBackend for RedbStorage {
     fn set_len(&self, bytes: u64) -> io::Result<()> {
         self.timed(Event::FileResize, 0, || {
             if self.file.metadata()?.len() == 0 {
-                NOTES.mark(&self.file)?;
+                RedbFormat::NOTES.mark(&self.file)?;
             }
             self.file.set_len(bytes)
         })
@@ -134,7 +136,7 @@ impl OpenDatabase {
         let held = "another program uses this database, and redb allows one at a time; wait until \
                     it is done, or stop it";
         let lock = FileLock::on(Arc::clone(&file)).map_err(|refused| refused.at(&path, held))?;
-        let meta = KeyedMeta::read_whole(NOTES, &file, &path, schema)?;
+        let meta = KeyedMeta::read_whole(RedbFormat::NOTES, &file, &path, schema)?;
         let direct = match shared.direct.then(|| DirectFile::again(&file)) {
             Some(Err(refused)) => {
                 refused.reason().on(&path)?;
@@ -216,6 +218,19 @@ impl KeyedDatabase for OpenDatabase {
 
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn read_rows(&self, keys: RangeInclusive<u64>, found: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let read = || {
+            let blocks = self.database()?.begin_read()?.open_table(layout::MAIN)?;
+            for key in keys {
+                if let Some(row) = blocks.get(self.order.apply(key - 1))? {
+                    found(row.value());
+                }
+            }
+            Ok(())
+        };
+        read().map_err(|error| failed(&self.path, "reading rows", &error))
     }
 }
 

@@ -1,20 +1,14 @@
 //! Describes the target before a run.
 
-use std::path::Path;
-
 use super::Shared;
-use super::files::RedbFormat;
 use super::io::Event;
 use super::layout;
-use petal_engine::direct_file::DirectFile;
-use petal_engine::file_set::FileFormat as _;
 use petal_engine::keyed::meta::KeyedMeta;
-use petal_engine::on_path::OnPath as _;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::{LoadPlan, Needs, Result};
 use petal_model::settings::table::support;
 use petal_model::stats::devices;
-use petal_model::stats::target::{DirectIo, Durability, IoEvents, Target, TargetDetails};
+use petal_model::stats::target::{Durability, IoEvents, Target, TargetDetails};
 
 /// The version of redb that this petal is built with.
 const VERSION: &str = "4.6";
@@ -25,7 +19,7 @@ pub fn describe(shared: &Shared, metas: &[KeyedMeta]) -> Result<(Target, TargetD
     let none = || none_loaded(shared.folder.path().display(), otherwise);
     let first = metas.first().ok_or_else(none)?;
     let path = shared.folder.file(first.about.schema);
-    let direct_io = direct_io(shared, &path)?;
+    let direct_io = shared.folder.direct_io(&path, shared.direct)?;
     let caches = || metas.iter().map(|meta| shared.cache_bytes(meta));
     let target = Target {
         product: support::REDB.product.to_owned(),
@@ -86,15 +80,4 @@ pub fn load_needs(plan: &LoadPlan) -> Needs {
     let (loaders, schemas) = (plan.loaders() as u64, plan.schemas.len() as u64);
     let locks = if plan.replace { schemas } else { 0 };
     Needs { files: loaders * FILES_PER_SCHEMA + locks, ..Needs::default() }
-}
-
-fn direct_io(shared: &Shared, path: &Path) -> Result<DirectIo> {
-    if !shared.direct {
-        return Ok(DirectIo::default());
-    }
-    let found = match DirectFile::again(&*RedbFormat.open(path).on(path)?) {
-        Ok(_) => None,
-        Err(refused) => Some(refused.reason().on(path)?),
-    };
-    Ok(DirectIo { asked: true, used: found.is_none(), reason: found })
 }

@@ -12,23 +12,20 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-use petal_engine::file_set::{FileFormat, FileOwner, FileSet};
+use super::database::OpenDatabase;
+use petal_engine::file_set::{FileFormat, FileOwner};
 use petal_engine::in_use::FileId;
-use petal_engine::keyed::meta::{KeyedMeta, Notes};
-use petal_engine::on_path::OnPath as _;
+use petal_engine::keyed::folder::{KeyedFolder, KeyedFormat};
+use petal_engine::keyed::meta::Notes;
 use petal_engine::{EngineError, Result};
 use petal_model::settings::table::{EngineSupport, support};
 
 /// The folder of a target.
-pub type RedbFolder = FileSet<RedbFormat>;
+pub type RedbFolder = KeyedFolder<RedbFormat, OpenDatabase>;
 
 /// A database file.
 #[derive(Debug, Clone, Copy)]
 pub struct RedbFormat;
-
-/// petal's mark and a load's metadata.
-pub const NOTES: Notes =
-    Notes { mark: "petal's redb file\n", offset: 1024, example: support::REDB.example };
 
 /// Files that this process has open as databases. Each has redb's lock, which petal's own would
 /// meet.
@@ -63,7 +60,7 @@ impl FileFormat for RedbFormat {
     }
 
     fn owner(&self, file: &File) -> io::Result<FileOwner> {
-        Ok(if NOTES.text(file)?.is_some() { FileOwner::Petal } else { FileOwner::Foreign })
+        Ok(if Self::NOTES.text(file)?.is_some() { FileOwner::Petal } else { FileOwner::Foreign })
     }
 
     fn takes_lock(&self, file: &File) -> io::Result<bool> {
@@ -75,9 +72,9 @@ impl FileFormat for RedbFormat {
     }
 }
 
-/// Reads a load's metadata from a file that is to be trusted only if it proves to be petal's and whole.
-pub fn inspect(path: &Path, schema: u32) -> Result<KeyedMeta> {
-    KeyedMeta::read_whole(NOTES, &*RedbFormat.open(path).on(path)?, path, schema)
+impl KeyedFormat for RedbFormat {
+    const NOTES: Notes =
+        Notes { mark: "petal's redb file\n", offset: 1024, example: support::REDB.example };
 }
 
 #[cfg(test)]
@@ -85,6 +82,7 @@ mod tests {
     use super::super::layout;
     use super::*;
     use petal_engine::LoadPlan;
+    use petal_engine::keyed::meta::KeyedMeta;
     use petal_model::workload::row::Filler;
 
     fn plan() -> LoadPlan {
@@ -109,25 +107,28 @@ mod tests {
         let database = redb::Database::create(&path).unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
         assert!(
-            KeyedMeta::read_whole(NOTES, &file, &path, 3).unwrap_err().to_string().contains("mark")
+            KeyedMeta::read_whole(RedbFormat::NOTES, &file, &path, 3)
+                .unwrap_err()
+                .to_string()
+                .contains("mark")
         );
         let meta = KeyedMeta { branch_pages: 1, main_bytes: 2, ..KeyedMeta::of_plan(&plan(), 3) };
-        meta.write(NOTES, &file, &plan()).unwrap();
+        meta.write(RedbFormat::NOTES, &file, &plan()).unwrap();
         let change = database.begin_write().unwrap();
         change.open_table(layout::MAIN).unwrap().insert(1, [1; 7000].as_slice()).unwrap();
         change.commit().unwrap();
         drop(database);
-        assert_eq!(KeyedMeta::read_whole(NOTES, &file, &path, 3).unwrap(), meta);
+        assert_eq!(KeyedMeta::read_whole(RedbFormat::NOTES, &file, &path, 3).unwrap(), meta);
         assert!(
-            KeyedMeta::read_whole(NOTES, &file, &path, 4)
+            KeyedMeta::read_whole(RedbFormat::NOTES, &file, &path, 4)
                 .unwrap_err()
                 .to_string()
                 .contains("rename")
         );
         file.set_len(1 << 12).unwrap();
-        KeyedMeta { main_bytes: 1 << 20, ..meta }.write(NOTES, &file, &plan()).unwrap();
+        KeyedMeta { main_bytes: 1 << 20, ..meta }.write(RedbFormat::NOTES, &file, &plan()).unwrap();
         assert!(
-            KeyedMeta::read_whole(NOTES, &file, &path, 3)
+            KeyedMeta::read_whole(RedbFormat::NOTES, &file, &path, 3)
                 .unwrap_err()
                 .to_string()
                 .contains("cut off")

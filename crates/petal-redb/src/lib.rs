@@ -2,7 +2,7 @@
 //!
 //! - `layout`, `files`: the data, and a load's metadata
 //! - `database`: an open file, and the storage below redb that times every read, write and sync
-//! - `load`, `session`, `rows`: work
+//! - `load`, `session`: work
 //! - `io`: events and statistics
 //!
 //! Three traits of redb shape every result. It is copy-on-write: a commit writes each changed row's
@@ -17,30 +17,25 @@ mod files;
 mod io;
 mod layout;
 mod load;
-mod rows;
 mod session;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
-
-use parking_lot::Mutex;
 
 use database::OpenDatabase;
 use files::{RedbFolder, RedbFormat};
 use io::Statistics;
-use petal_engine::file_set::FilesInUse;
 use petal_engine::in_use::DataUse;
 use petal_engine::keyed::meta::KeyedMeta;
+use petal_engine::keyed::rows::KeyedRows;
 use petal_engine::keyed::session::KeyedSession;
 use petal_engine::server::loader::Load;
 use petal_engine::url_option::UrlOptions;
 use petal_engine::{
-    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, ProgressUnit, Result,
-    RowReader, Session, Stop,
+    Engine, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader, Session, Stop,
 };
 use petal_model::settings::table::{EngineSupport, support};
 use petal_model::settings::{RedoStress, Settings};
@@ -65,12 +60,8 @@ struct Shared {
     redo_stress: RedoStress,
     /// Rows that an UPDATE holds until its commit; 0 in a run without UPDATEs.
     dirty_rows: u64,
-    /// Schemas of the run; None: all.
-    schemas: Option<u32>,
     direct: bool,
     statistics: Arc<Statistics>,
-    /// Databases that somebody uses.
-    open: Mutex<HashMap<u32, Weak<OpenDatabase>>>,
 }
 
 impl Shared {
@@ -82,19 +73,13 @@ impl Shared {
 
     /// Counts the hits and misses of all caches since the last time.
     fn count_caches(&self) {
-        let open: Vec<_> = self.open.lock().values().filter_map(Weak::upgrade).collect();
+        let open = self.folder.open_databases();
         open.iter().for_each(|database| database.count_cache());
     }
 
     /// The database of a schema, which all sessions share.
     fn database(&self, schema: u32) -> Result<Arc<OpenDatabase>> {
-        let mut open = self.open.lock();
-        if let Some(database) = open.get(&schema).and_then(Weak::upgrade) {
-            return Ok(database);
-        }
-        let database = Arc::new(OpenDatabase::open(self, schema)?);
-        open.insert(schema, Arc::downgrade(&database));
-        Ok(database)
+        self.folder.database(schema, || OpenDatabase::open(self, schema))
     }
 }
 
@@ -111,35 +96,15 @@ impl Redb {
         }
         let updated = u64::from(settings.update_work_unit);
         let shared = Shared {
-            folder: RedbFolder::new(path, RedbFormat),
+            folder: RedbFolder::new(path, RedbFormat, settings.schemas),
             url: settings.db.redacted(),
             cache_bytes,
             redo_stress: settings.redo_stress,
             dirty_rows: if settings.only_reads() { 0 } else { updated },
-            schemas: settings.schemas,
             direct: settings.direct_io != Some(false),
             statistics: Arc::default(),
-            open: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
-    }
-
-    /// Every complete schema, checked.
-    fn metas(&self) -> Result<Vec<KeyedMeta>> {
-        let files = self.shared.folder.complete()?;
-        files.iter().map(|file| files::inspect(&file.path, file.schema)).collect()
-    }
-
-    /// The first schemas.
-    fn first_metas(&self, schemas: u32) -> Result<Vec<KeyedMeta>> {
-        let mut metas = self.metas()?;
-        metas.truncate(schemas as usize);
-        Ok(metas)
-    }
-
-    /// The schemas that a run touches.
-    fn metas_in_use(&self) -> Result<Vec<KeyedMeta>> {
-        self.first_metas(self.shared.schemas.unwrap_or(u32::MAX))
     }
 }
 
@@ -153,15 +118,15 @@ impl Engine for Redb {
     }
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
-        Ok(self.metas()?.iter().map(KeyedMeta::loaded).collect())
+        Ok(self.shared.folder.metas()?.iter().map(KeyedMeta::loaded).collect())
     }
 
     fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {
-        describe::describe(&self.shared, &self.first_metas(schemas)?)
+        describe::describe(&self.shared, &self.shared.folder.first_metas(schemas)?)
     }
 
     fn needs(&self, _: &[Seat], schemas: u32) -> Result<Needs> {
-        Ok(describe::needs(&self.shared, &self.first_metas(schemas)?))
+        Ok(describe::needs(&self.shared, &self.shared.folder.first_metas(schemas)?))
     }
 
     fn load_needs(&self, plan: &LoadPlan) -> Needs {
@@ -175,34 +140,20 @@ impl Engine for Redb {
     }
 
     fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
-        let metas = self.metas_in_use()?;
-        let schemas = || metas.iter().map(|meta| meta.about.schema);
-        let databases = schemas().map(|schema| self.shared.database(schema));
-        let databases = databases.collect::<Result<Vec<_>>>()?;
-        Ok(Box::new(OpenInUse {
-            _databases: databases,
-            files: self.shared.folder.begin_use(schemas())?,
-        }))
+        self.shared.folder.begin_run(|schema| self.shared.database(schema))
     }
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
         let begin = Instant::now();
-        let metas = self.metas_in_use()?;
-        progress.phase("settling", metas.len() as u64, ProgressUnit::Items);
         let mut done = Vec::new();
-        for meta in &metas {
-            if stop.is_requested() {
-                return Err(EngineError::Interrupted);
-            }
-            let database = self.shared.database(meta.about.schema)?;
-            database.sync()?;
+        let files = self.shared.folder.settle(progress, stop, |schema| {
+            let database = self.shared.database(schema)?;
             if database.was_repaired {
-                let schema = meta.about.schema;
                 done.push(format!("petal{schema}.redb: repaired, it was not closed"));
             }
-            progress.advance(1);
-        }
-        done.push(format!("{} database files synced", metas.len()));
+            database.sync()
+        })?;
+        done.push(format!("{files} database files synced"));
         Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
     }
 
@@ -220,7 +171,11 @@ impl Engine for Redb {
     }
 
     fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
-        Ok(Box::new(rows::RedbRows(self.shared.database(schema)?)))
+        let database = self.shared.database(schema)?;
+        Ok(Box::new(KeyedRows {
+            column_bytes: layout::column_bytes(database.meta.about.block_bytes),
+            database,
+        }))
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {
@@ -228,17 +183,5 @@ impl Engine for Redb {
             files::refuse_open(&file.path)?;
         }
         self.shared.folder.drop_data()
-    }
-}
-
-/// The databases of a run, which stay open and locked between its sessions.
-struct OpenInUse {
-    _databases: Vec<Arc<OpenDatabase>>,
-    files: FilesInUse<RedbFormat>,
-}
-
-impl DataUse for OpenInUse {
-    fn vanished(&self) -> Result<Option<String>> {
-        self.files.vanished()
     }
 }

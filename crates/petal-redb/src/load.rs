@@ -8,14 +8,15 @@ use redb::{Builder, Database};
 use rustix::fs::Advice;
 
 use super::database::{Answer, RedbStorage, TablePages, failed, table_pages};
-use super::files::{NOTES, RedbFolder, RedbFormat};
+use super::files::{RedbFolder, RedbFormat};
 use super::layout::{self, Blocks, MAIN, SCAN};
 use petal_engine::file_set::LoadingFile;
+use petal_engine::keyed::load::prove;
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::keyed::rows::RowMaker;
 use petal_engine::on_path::OnPath as _;
-use petal_engine::server::loader::{self, Load, LoadState, ProvedSchema};
-use petal_engine::{LoadSummary, LoadedSchemaSummary, Placement, Result};
+use petal_engine::server::loader::{Load, LoadState, ProvedSchema};
+use petal_engine::{LoadSummary, Result};
 
 /// Rows between two looks at the stop flag.
 const ROWS_PER_STEP: u64 = 256;
@@ -68,26 +69,17 @@ impl Loader<'_> {
             }
         };
         state.go_on()?;
-        let otherwise = "please report this with petal's version";
-        let placement: Placement = main.into();
-        let placement = loader::prove(path.display(), "cf1", placement, plan.rows, otherwise)?;
         let meta = KeyedMeta {
             branch_pages: main.branches,
             main_bytes: main.bytes,
             scan_bytes: scan.bytes,
             ..KeyedMeta::of_plan(plan, file.schema)
         };
-        meta.write(NOTES, &file.file, plan).and_then(|()| file.file.sync_all()).on(path)?;
+        let summary = prove(file, plan, &meta, main.into(), begin)?;
         if self.direct {
             // An advice: where it is not taken, the pages stay a while.
             let _ = rustix::fs::fadvise(&file.file, 0, None, Advice::DontNeed);
         }
-        let summary = LoadedSchemaSummary {
-            schema: meta.loaded(),
-            scan_bytes: Some(meta.scan_bytes),
-            seconds: begin.elapsed().as_secs_f64(),
-            placement,
-        };
         Ok(ProvedSchema { summary, durable: Some(durable) })
     }
 }

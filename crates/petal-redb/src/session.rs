@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redb::{ReadableDatabase as _, ReadableTable as _};
 
 use super::Shared;
-use super::database::{Answer, OpenDatabase, code_name};
+use super::database::{OpenDatabase, code_name};
 use super::io::{Count, record_to};
 use super::layout::{self, MAIN, SCAN};
 use petal_engine::Result;
@@ -138,19 +138,4 @@ impl KeyedWork for RedbWork {
         self.shared.count_caches();
         self.recorder.fold();
     }
-}
-
-/// The rows of some keys, as [`layout`] lays them out.
-pub fn read_rows(
-    open: &OpenDatabase,
-    keys: std::ops::RangeInclusive<u64>,
-    found: &mut dyn FnMut(&[u8]),
-) -> Answer<()> {
-    let blocks = open.database()?.begin_read()?.open_table(MAIN)?;
-    for key in keys {
-        if let Some(row) = blocks.get(open.order.apply(key - 1))? {
-            found(row.value());
-        }
-    }
-    Ok(())
 }

@@ -104,5 +104,5 @@ fn a_commit_is_synced_and_its_work_is_counted() {
     assert!(work.commits == Some(20) && work.log_syncs >= Some(20), "{work:?}");
     assert!(work.physical_write_blocks >= Some(20), "{work:?}");
     drop((session, used));
-    assert!(engine.shared.open.lock().values().all(|open| open.upgrade().is_none()));
+    assert!(engine.shared.folder.open_databases().is_empty());
 }

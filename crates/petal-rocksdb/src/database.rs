@@ -1,14 +1,16 @@
 //! An open database, its blocks and its settling.
 
 use std::ffi::CStr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Shared;
-use super::files::{self, folder_of};
+use super::files::{RocksdbFormat, folder_of};
 use super::io::{Statistics, Tickers};
 use super::layout::DatabaseOptions;
 use super::library::{ColumnFamily, NativeDatabase};
+use petal_engine::keyed::folder::KeyedFormat as _;
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::keyed::session::KeyedDatabase;
 use petal_engine::{EngineError, Placement, Result};
@@ -26,7 +28,7 @@ pub struct OpenDatabase {
 impl OpenDatabase {
     pub fn open(shared: &Shared, schema: u32) -> Result<Self> {
         let path = shared.folder.loaded_file(schema)?;
-        let meta = files::inspect(&path, schema)?;
+        let meta = RocksdbFormat.inspect(&path, schema)?;
         let options = DatabaseOptions {
             block_bytes: meta.about.block_bytes,
             cache_bytes: shared.cache_bytes,
@@ -90,6 +92,15 @@ impl KeyedDatabase for OpenDatabase {
 
     fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn read_rows(&self, keys: RangeInclusive<u64>, found: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let snapshot = self.database()?.snapshot();
+        for key in keys {
+            let got = snapshot.get(ColumnFamily::Main, self.order.apply(key - 1), &mut *found);
+            got.map_err(|why| self.failed("reading rows", &why))?;
+        }
+        Ok(())
     }
 }
 

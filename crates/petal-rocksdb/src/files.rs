@@ -5,22 +5,20 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use petal_engine::file_set::{FileFormat, FileOwner, FileSet};
+use super::database::OpenDatabase;
+use petal_engine::file_set::{FileFormat, FileOwner};
+use petal_engine::keyed::folder::{KeyedFolder, KeyedFormat};
 use petal_engine::keyed::meta::{KeyedMeta, Notes};
 use petal_engine::on_path::OnPath as _;
 use petal_engine::{EngineError, Result};
 use petal_model::settings::table::{EngineSupport, support};
 
 /// The folder of a target.
-pub type RocksdbFolder = FileSet<RocksdbFormat>;
+pub type RocksdbFolder = KeyedFolder<RocksdbFormat, OpenDatabase>;
 
 /// petal's file of a schema.
 #[derive(Debug, Clone, Copy)]
 pub struct RocksdbFormat;
-
-/// petal's mark and a load's metadata.
-pub const NOTES: Notes =
-    Notes { mark: "petal's RocksDB database\n", offset: 0, example: "rocksdb:DIR" };
 
 impl FileFormat for RocksdbFormat {
     const ENDING: &'static str = ".rocksdb";
@@ -30,11 +28,11 @@ impl FileFormat for RocksdbFormat {
     }
 
     fn owner(&self, file: &File) -> io::Result<FileOwner> {
-        Ok(if NOTES.text(file)?.is_some() { FileOwner::Petal } else { FileOwner::Foreign })
+        Ok(if Self::NOTES.text(file)?.is_some() { FileOwner::Petal } else { FileOwner::Foreign })
     }
 
     fn remove_sides(&self, path: &Path) -> Result<()> {
-        let text = NOTES.text(&*self.open(path).on(path)?).on(path)?.unwrap_or_default();
+        let text = Self::NOTES.text(&*self.open(path).on(path)?).on(path)?.unwrap_or_default();
         match text.lines().find_map(|line| line.strip_prefix("load=")) {
             Some(load) => remove_folder(&folder_of(path, load)),
             None => Ok(()),
@@ -85,18 +83,21 @@ fn is_rocksdbs(name: &str) -> bool {
         || [".sst", ".log", ".dbtmp"].iter().any(|end| name.ends_with(end))
 }
 
-/// Reads a load's metadata from a file that is to be trusted only if it proves to be petal's, and whose
-/// database must be there.
-pub fn inspect(path: &Path, schema: u32) -> Result<KeyedMeta> {
-    let meta = KeyedMeta::read(NOTES, &*RocksdbFormat.open(path).on(path)?, path, schema)?;
-    let folder = folder_of(path, &meta.about.load);
-    if folder.join("CURRENT").is_file() {
-        return Ok(meta);
+impl KeyedFormat for RocksdbFormat {
+    const NOTES: Notes =
+        Notes { mark: "petal's RocksDB database\n", offset: 0, example: "rocksdb:DIR" };
+
+    fn inspect(&self, path: &Path, schema: u32) -> Result<KeyedMeta> {
+        let meta = KeyedMeta::read(Self::NOTES, &*self.open(path).on(path)?, path, schema)?;
+        let folder = folder_of(path, &meta.about.load);
+        if folder.join("CURRENT").is_file() {
+            return Ok(meta);
+        }
+        Err(EngineError::Data(format!(
+            "{}: RocksDB's folder {} is missing or empty; load it again (petal setup --replace) or remove \
+             it (petal drop)",
+            path.display(),
+            folder.display()
+        )))
     }
-    Err(EngineError::Data(format!(
-        "{}: RocksDB's folder {} is missing or empty; load it again (petal setup --replace) or remove \
-         it (petal drop)",
-        path.display(),
-        folder.display()
-    )))
 }

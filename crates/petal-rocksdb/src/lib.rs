@@ -3,7 +3,7 @@
 //! - `layout`, `files`: the data, and a load's metadata
 //! - `library`: RocksDB's functions, loaded when they are needed
 //! - `database`: an open database
-//! - `load`, `session`, `rows`: work
+//! - `load`, `session`: work
 //! - `io`: events and statistics
 //!
 //! RocksDB writes rows to a log and to memory, then to files, and merges files in the background. A
@@ -18,33 +18,26 @@ mod io;
 mod layout;
 pub mod library;
 mod load;
-mod rows;
 mod session;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
-
-use parking_lot::Mutex;
 
 use database::OpenDatabase;
 use files::{RocksdbFolder, RocksdbFormat};
 use io::Statistics;
-use petal_engine::direct_file::DirectFile;
-use petal_engine::file_set::{FileFormat as _, FilesInUse};
 use petal_engine::in_use::DataUse;
 use petal_engine::keyed::meta::KeyedMeta;
+use petal_engine::keyed::rows::KeyedRows;
 use petal_engine::keyed::session::KeyedSession;
-use petal_engine::on_path::OnPath as _;
 use petal_engine::server::loader::Load;
 use petal_engine::url_option::UrlOptions;
 use petal_engine::{
-    Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, ProgressUnit, Result,
-    RowReader, Session, Stop,
+    Engine, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader, Session, Stop,
 };
 use petal_model::settings::table::{EngineSupport, support};
 use petal_model::settings::{RedoStress, Settings};
@@ -69,35 +62,18 @@ struct Shared {
     /// Reads and writes of files bypass the page cache, if that can be.
     direct: bool,
     redo_stress: RedoStress,
-    /// Schemas of the run; None: all.
-    schemas: Option<u32>,
     statistics: Arc<Statistics>,
-    /// Databases that somebody uses.
-    open: Mutex<HashMap<u32, Weak<OpenDatabase>>>,
 }
 
 impl Shared {
     /// Whether files next to this one are read and written past the page cache.
     fn direct_io(&self, path: &Path) -> Result<DirectIo> {
-        if !self.direct {
-            return Ok(DirectIo::default());
-        }
-        let found = match DirectFile::again(&*RocksdbFormat.open(path).on(path)?) {
-            Ok(_) => None,
-            Err(refused) => Some(refused.reason().on(path)?),
-        };
-        Ok(DirectIo { asked: true, used: found.is_none(), reason: found })
+        self.folder.direct_io(path, self.direct)
     }
 
     /// The database of a schema, which all sessions share.
     fn database(&self, schema: u32) -> Result<Arc<OpenDatabase>> {
-        let mut open = self.open.lock();
-        if let Some(database) = open.get(&schema).and_then(Weak::upgrade) {
-            return Ok(database);
-        }
-        let database = Arc::new(OpenDatabase::open(self, schema)?);
-        open.insert(schema, Arc::downgrade(&database));
-        Ok(database)
+        self.folder.database(schema, || OpenDatabase::open(self, schema))
     }
 }
 
@@ -113,34 +89,14 @@ impl EmbeddedRocksdb {
             cache_bytes = OPTIONS.size(key, value, 0..=1 << 40, hint)?;
         }
         let shared = Shared {
-            folder: RocksdbFolder::new(path, RocksdbFormat),
+            folder: RocksdbFolder::new(path, RocksdbFormat, settings.schemas),
             url: settings.db.redacted(),
             cache_bytes,
             direct: settings.direct_io != Some(false),
             redo_stress: settings.redo_stress,
-            schemas: settings.schemas,
             statistics: Arc::default(),
-            open: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
-    }
-
-    /// Every complete schema, checked.
-    fn metas(&self) -> Result<Vec<KeyedMeta>> {
-        let files = self.shared.folder.complete()?;
-        files.iter().map(|file| files::inspect(&file.path, file.schema)).collect()
-    }
-
-    /// The first schemas.
-    fn first_metas(&self, schemas: u32) -> Result<Vec<KeyedMeta>> {
-        let mut metas = self.metas()?;
-        metas.truncate(schemas as usize);
-        Ok(metas)
-    }
-
-    /// The schemas that a run touches.
-    fn metas_in_use(&self) -> Result<Vec<KeyedMeta>> {
-        self.first_metas(self.shared.schemas.unwrap_or(u32::MAX))
     }
 }
 
@@ -154,15 +110,15 @@ impl Engine for EmbeddedRocksdb {
     }
 
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
-        Ok(self.metas()?.iter().map(KeyedMeta::loaded).collect())
+        Ok(self.shared.folder.metas()?.iter().map(KeyedMeta::loaded).collect())
     }
 
     fn describe(&self, schemas: u32, _: u32) -> Result<(Target, TargetDetails)> {
-        describe::describe(&self.shared, &self.first_metas(schemas)?)
+        describe::describe(&self.shared, &self.shared.folder.first_metas(schemas)?)
     }
 
     fn needs(&self, _: &[Seat], schemas: u32) -> Result<Needs> {
-        Ok(describe::needs(&self.shared, &self.first_metas(schemas)?))
+        Ok(describe::needs(&self.shared, &self.shared.folder.first_metas(schemas)?))
     }
 
     fn load_needs(&self, plan: &LoadPlan) -> Needs {
@@ -176,28 +132,14 @@ impl Engine for EmbeddedRocksdb {
     }
 
     fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
-        let metas = self.metas_in_use()?;
-        let schemas = || metas.iter().map(|meta| meta.about.schema);
-        let databases = schemas().map(|schema| self.shared.database(schema));
-        let databases = databases.collect::<Result<Vec<_>>>()?;
-        Ok(Box::new(OpenInUse {
-            _databases: databases,
-            files: self.shared.folder.begin_use(schemas())?,
-        }))
+        self.shared.folder.begin_run(|schema| self.shared.database(schema))
     }
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
         let begin = Instant::now();
-        let metas = self.metas_in_use()?;
-        progress.phase("settling", metas.len() as u64, ProgressUnit::Items);
-        for meta in &metas {
-            if stop.is_requested() {
-                return Err(EngineError::Interrupted);
-            }
-            self.shared.database(meta.about.schema)?.settle()?;
-            progress.advance(1);
-        }
-        let done = vec![format!("{} databases flushed and compacted", metas.len())];
+        let settle = |schema| self.shared.database(schema)?.settle();
+        let databases = self.shared.folder.settle(progress, stop, settle)?;
+        let done = vec![format!("{databases} databases flushed and compacted")];
         Ok(Settled { seconds: begin.elapsed().as_secs_f64(), done, ..Settled::default() })
     }
 
@@ -206,7 +148,7 @@ impl Engine for EmbeddedRocksdb {
     }
 
     fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
-        let open: Vec<_> = self.shared.open.lock().values().filter_map(Weak::upgrade).collect();
+        let open = self.shared.folder.open_databases();
         let tickers = open.iter().map(|database| database.tickers());
         Ok(vec![self.shared.statistics.collect(&self.shared.url, tickers, in_full)])
     }
@@ -216,22 +158,14 @@ impl Engine for EmbeddedRocksdb {
     }
 
     fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
-        Ok(Box::new(rows::RocksdbRows(self.shared.database(schema)?)))
+        let database = self.shared.database(schema)?;
+        Ok(Box::new(KeyedRows {
+            column_bytes: layout::column_bytes(database.meta.about.block_bytes),
+            database,
+        }))
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {
         self.shared.folder.drop_data()
-    }
-}
-
-/// The databases of a run, which stay open and locked between its sessions.
-struct OpenInUse {
-    _databases: Vec<Arc<OpenDatabase>>,
-    files: FilesInUse<RocksdbFormat>,
-}
-
-impl DataUse for OpenInUse {
-    fn vanished(&self) -> Result<Option<String>> {
-        self.files.vanished()
     }
 }

@@ -4,15 +4,17 @@
 use std::time::Instant;
 
 use super::database::{TableBlocks, failed};
-use super::files::{NOTES, RocksdbFolder, RocksdbFormat, folder_of};
+use super::files::{RocksdbFolder, RocksdbFormat, folder_of};
 use super::layout::{self, DatabaseOptions};
 use super::library::{ColumnFamily, NativeDatabase};
 use petal_engine::file_set::LoadingFile;
+use petal_engine::keyed::folder::KeyedFormat as _;
+use petal_engine::keyed::load::prove;
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::keyed::rows::RowMaker;
 use petal_engine::on_path::OnPath as _;
-use petal_engine::server::loader::{self, Load, LoadState, ProvedSchema};
-use petal_engine::{LoadSummary, LoadedSchemaSummary, Placement, Result};
+use petal_engine::server::loader::{Load, LoadState, ProvedSchema};
+use petal_engine::{LoadSummary, Result};
 
 /// Rows that are written together, and between two looks at the stop flag.
 const ROWS_PER_BATCH: u64 = 256;
@@ -47,23 +49,16 @@ impl Loader<'_> {
         let (plan, path) = (self.load.plan, &file.path);
         let meta = KeyedMeta::of_plan(plan, file.schema);
         // A load that is cut off is known by it, with its folder.
-        meta.write(NOTES, &file.file, plan).and_then(|()| file.file.sync_all()).on(path)?;
+        meta.write(RocksdbFormat::NOTES, &file.file, plan)
+            .and_then(|()| file.file.sync_all())
+            .on(path)?;
         let folder = folder_of(path, &meta.about.load);
         let filled = self.fill_all(&folder, file.schema, state);
         state.go_on()?;
         let [main, scan] = filled.map_err(|why| failed(path, "writing rows", &why))?;
         let durable = Instant::now();
-        let otherwise = "please report this with petal's version";
-        let placement: Placement = main.into();
-        let placement = loader::prove(path.display(), "cf1", placement, plan.rows, otherwise)?;
         let meta = KeyedMeta { main_bytes: main.bytes, scan_bytes: scan.bytes, ..meta };
-        meta.write(NOTES, &file.file, plan).and_then(|()| file.file.sync_all()).on(path)?;
-        let summary = LoadedSchemaSummary {
-            schema: meta.loaded(),
-            scan_bytes: Some(meta.scan_bytes),
-            seconds: begin.elapsed().as_secs_f64(),
-            placement,
-        };
+        let summary = prove(file, plan, &meta, main.into(), begin)?;
         Ok(ProvedSchema { summary, durable: Some(durable) })
     }
 

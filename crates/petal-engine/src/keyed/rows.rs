@@ -1,10 +1,12 @@
 //! Rows as values: the key, then the text columns. A seeded permutation gives the block of a key.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::meta::KeyedMeta;
+use super::session::KeyedDatabase;
 use crate::server::row_layout::found_row;
-use crate::{FoundRow, LoadPlan};
+use crate::{FoundRow, LoadPlan, Result, RowReader};
 use petal_model::workload::row::{COLUMNS, load_stamp};
 use petal_model::workload::scatter::Permutation;
 
@@ -22,7 +24,7 @@ pub fn columns(count: usize, column_bytes: usize) -> Range<usize> {
 }
 
 /// A row that was read back, with the version in its columns.
-pub fn found(row: &[u8], meta: &KeyedMeta, column_bytes: usize) -> FoundRow {
+fn found(row: &[u8], meta: &KeyedMeta, column_bytes: usize) -> FoundRow {
     let key = key_of(row).unwrap_or_default();
     let columns = row.split_at_checked(KEY_BYTES).map_or([].as_slice(), |(_, columns)| columns);
     let columns = columns.chunks(column_bytes.max(1)).take(COLUMNS).map(Some);
@@ -55,5 +57,27 @@ impl<'a> RowMaker<'a> {
             self.plan.filler.fill(column, load_stamp(self.schema, key), number);
         }
         &self.row
+    }
+}
+
+/// Rows read back, for the verification of a ledger.
+pub struct KeyedRows<D> {
+    pub database: Arc<D>,
+    pub column_bytes: usize,
+}
+
+impl<D: KeyedDatabase> RowReader for KeyedRows<D> {
+    fn load(&self) -> &str {
+        &self.database.meta().about.load
+    }
+
+    fn rows(&self) -> u64 {
+        self.database.meta().about.rows
+    }
+
+    fn read(&mut self, first: u64, last: u64, rows: &mut Vec<FoundRow>) -> Result<()> {
+        let meta = self.database.meta();
+        let keys = first.max(1)..=last.min(meta.about.rows);
+        self.database.read_rows(keys, &mut |row| rows.push(found(row, meta, self.column_bytes)))
     }
 }

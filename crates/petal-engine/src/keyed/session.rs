@@ -1,6 +1,7 @@
 //! A session on databases of keys and values: its open databases, its loop and its canceller.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,9 @@ use petal_model::workload::op::{Kind, Operation};
 pub trait KeyedDatabase: Send + Sync {
     fn meta(&self) -> &KeyedMeta;
     fn path(&self) -> &Path;
+
+    /// Shows the rows of some keys to `found`.
+    fn read_rows(&self, keys: RangeInclusive<u64>, found: &mut dyn FnMut(&[u8])) -> Result<()>;
 }
 
 /// The operations of a session, in the calls of one database.
