@@ -87,8 +87,8 @@ impl PageDropper {
     fn drop_range(&self, range: Range<usize>) -> io::Result<()> {
         let (offset, bytes) = (range.start - self.map.start, range.len());
         let begin = std::ptr::with_exposed_provenance_mut::<c_void>(range.start);
-        // SAFETY: the range is of LMDB's shared map of the file, which is read-only: whoever reads it
-        // next gets the same bytes, from the page cache or from the file.
+        // SAFETY: the range is of LMDB's shared map of the file, which is read-only: the next read
+        // gets the same bytes, from the page cache or from the file.
         let answer = unsafe { libc::madvise(begin, bytes, libc::MADV_DONTNEED) };
         if answer != 0 {
             return Err(io::Error::last_os_error());
