@@ -30,7 +30,7 @@ pub mod replay;
 pub mod rows;
 pub mod run;
 mod sampler;
-mod secrets;
+pub(crate) mod secrets;
 pub mod series;
 mod server_report;
 mod session;

@@ -13,8 +13,13 @@ const WORDS: [&str; 9] = ["PASS", "PWD", "PW", "KEY", "DSN", "AUTH", "PGPASSFILE
 /// Names that contain such a word, but hold a folder or a socket.
 const PLAIN: [&str; 4] = ["PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY"];
 
-/// Removes from a command's environment all variables that may hold a secret.
+/// The variable that leads to the arguments which one image of petal hands to the next: `PID FD` for
+/// the image that takes a process over, `PID FD PIPE` for a worker.
+pub const HANDOVER: &str = "PETAL_HANDOVER";
+
+/// Removes from a command's environment all variables that may hold a secret or lead to one.
 pub fn remove_from(command: &mut Command) {
+    command.env_remove(HANDOVER);
     for (name, _) in std::env::vars_os().filter(|(name, value)| is_secret(name, value)) {
         command.env_remove(name);
     }

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Running, Workplace, until};
+use crate::support::{Running, Workplace, names, until};
 
 fn at_work(work: &Workplace) -> Running {
     let mut run = work.petal(["run", "--run-time", "100"]).start();
@@ -58,4 +60,33 @@ fn one_process_does_everything_if_asked_to() {
     assert_eq!(name, "petal\n");
     run.signal(Signal::INT);
     run.ends().exited(130);
+}
+
+/// Processes that work in a folder.
+fn at_work_in(folder: &Path) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter(|one| fs::read_link(one.path().join("cwd")).is_ok_and(|at| at == folder))
+        .count()
+}
+
+#[test]
+fn a_worker_whose_supervisor_is_gone_does_not_do_the_command() {
+    let work = Workplace::new();
+    // No process has such a number.
+    let worker = work.petal(["setup", "--scale", "8M"]).env("PETAL_HANDOVER", "2147483647 3 4");
+    assert_eq!(worker.ends().code, None);
+    assert!(names(&work.path(".")).is_empty());
+
+    // Killed at any moment of its start.
+    for moment in 0..20 {
+        let work = Workplace::new();
+        let setup = work.petal(["setup", "-s", "1", "--scale", "256M"]).start();
+        thread::sleep(Duration::from_micros(300 * moment));
+        signal(setup.supervisor(), Signal::KILL);
+        setup.ends();
+        until("the end of its processes", || at_work_in(&work.path(".")) == 0);
+        let loaded = work.petal(["run", "-t", "1", "--work-loop", "1"]).exits(3);
+        loaded.telling(&["setup"]);
+    }
 }

@@ -14,9 +14,8 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, getpid, getppid, kill_process, set_parent_process_death_signal};
 
 use super::this_program;
+use crate::runner::secrets::HANDOVER;
 
-/// `PID FD` for the image that takes a process over, `PID FD PIPE` for a worker.
-pub const VARIABLE: &str = "PETAL_HANDOVER";
 const NAME: &str = "petal-arguments";
 
 /// Arguments in a file in memory.
@@ -41,10 +40,10 @@ impl Handover {
         if let Err(error) = fcntl_setfd(&self.file, FdFlags::empty()) {
             return error.into();
         }
-        this_program(shown).env(VARIABLE, self.named()).exec()
+        this_program(shown).env(HANDOVER, self.named()).exec()
     }
 
-    /// The value of [`VARIABLE`] for a worker, which obeys the signals from that pipe.
+    /// The value of [`HANDOVER`] for a worker, which obeys the signals from that pipe.
     pub fn for_worker(&self, orders: &impl std::os::fd::AsRawFd) -> String {
         format!("{} {}", self.named(), orders.as_raw_fd())
     }
@@ -64,22 +63,24 @@ pub struct Received {
 /// Takes the arguments that another image of petal left for this one; None of a petal that was
 /// started by somebody else.
 pub fn received() -> Option<Received> {
-    let variable = std::env::var(VARIABLE).ok()?;
+    let variable = std::env::var(HANDOVER).ok()?;
     let mut words = variable.split(' ').map(|word| word.parse::<i32>().ok());
     let (from, file) = (words.next()??, words.next()??);
     let orders = words.next().map(|word| word.ok_or(())).transpose().ok()?;
     let me = getpid().as_raw_nonzero().get();
     let starter = getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
     if from != (if orders.is_some() { starter } else { me }) {
-        end_as_orphan(orders.is_some());
-        // A hook's petal inherits a variable of another petal.
+        // Hooks do not inherit the variable: a worker with another parent has lost its supervisor.
+        if orders.is_some() {
+            end_as_orphan();
+        }
         return None;
     }
     if orders.is_some() {
         // Without its supervisor nobody would hear how it ends.
         set_parent_process_death_signal(Some(Signal::KILL)).ok()?;
         if getppid().map_or(0, |pid| pid.as_raw_nonzero().get()) != starter {
-            end_as_orphan(true);
+            end_as_orphan();
         }
         // The program's file is known to the system as `exe`.
         let _ = rustix::thread::set_name(c"petal");
@@ -90,14 +91,10 @@ pub fn received() -> Option<Received> {
     Some(Received { arguments, orders })
 }
 
-/// Ends a worker whose supervisor was killed before the worker followed it: otherwise it would do the
-/// whole command, as a petal that nobody waits for. The system knows a worker's program as `exe`, and
-/// a hook's by its name.
-fn end_as_orphan(has_supervisor: bool) {
-    let name = fs::read_to_string("/proc/self/comm").unwrap_or_default();
-    if has_supervisor && name.trim_end() == "exe" {
-        let _ = kill_process(getpid(), Signal::KILL);
-    }
+/// Ends a worker whose supervisor was killed before the worker followed it, as that signal would have
+/// done: otherwise it would do the whole command, and nobody would wait for it.
+fn end_as_orphan() {
+    let _ = kill_process(getpid(), Signal::KILL);
 }
 
 /// Reads a file of arguments. The image that took its process over shares it with all children, and

@@ -14,10 +14,11 @@ use signal_hook::consts::{SIGCHLD, SIGINT, SIGKILL};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::{emulate_default_handler, signal_name};
 
-use super::handover::{Handover, VARIABLE};
+use super::handover::Handover;
 use super::this_program;
 use crate::cli::failure::Exit;
 use crate::cli::signals;
+use crate::runner::secrets::HANDOVER;
 use petal_engine::threads::Thread;
 use petal_model::stats::blocked::{BlockedThread, BlockedThreads, name_and_state};
 
@@ -37,7 +38,7 @@ pub fn supervise(arguments: &[OsString], shown: &[OsString]) -> Option<ExitCode>
     let heard = receive_signals()?;
     let (orders, into) = io::pipe().ok()?;
     let handover = Handover::of(arguments).ok()?;
-    let worker = this_program(shown).env(VARIABLE, handover.for_worker(&orders)).spawn().ok()?;
+    let worker = this_program(shown).env(HANDOVER, handover.for_worker(&orders)).spawn().ok()?;
     // The worker opens both by this process's descriptors.
     let _open = (handover, orders);
     Some(Supervisor { worker, into, signalled: None, over: None, blocked: None }.wait(&heard))
