@@ -9,7 +9,7 @@ use super::Shared;
 use super::files::{RocksdbFormat, folder_of};
 use super::io::{Statistics, Tickers};
 use super::layout::DatabaseOptions;
-use super::library::{ColumnFamily, NativeDatabase};
+use super::library::{ColumnFamily, CompactedFiles, NativeDatabase};
 use petal_engine::keyed::folder::KeyedFormat as _;
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::keyed::session::KeyedDatabase;
@@ -65,7 +65,7 @@ impl OpenDatabase {
         let database = self.database()?;
         for table in [ColumnFamily::Main, ColumnFamily::Scan] {
             database.flush(table).map_err(|why| self.failed("settling", &why))?;
-            database.compact(table);
+            database.compact(table, CompactedFiles::Overlapping);
         }
         Ok(())
     }

@@ -83,7 +83,11 @@ functions! {
     flushoptions_create = "flushoptions_create": fn() -> LibraryHandle,
     flushoptions_destroy = "flushoptions_destroy": fn(LibraryHandle),
     flush_cf = "flush_cf": fn(LibraryHandle, LibraryHandle, LibraryHandle, FailureText),
-    compact_range_cf = "compact_range_cf": fn(LibraryHandle, LibraryHandle, *const c_char, usize, *const c_char, usize),
+    compactoptions_create = "compactoptions_create": fn() -> LibraryHandle,
+    compactoptions_destroy = "compactoptions_destroy": fn(LibraryHandle),
+    compactoptions_set_bottom = "compactoptions_set_bottommost_level_compaction": fn(LibraryHandle, c_uchar),
+    compact_range_cf_opt = "compact_range_cf_opt":
+        fn(LibraryHandle, LibraryHandle, LibraryHandle, *const c_char, usize, *const c_char, usize),
     property_value_cf = "property_value_cf": fn(LibraryHandle, LibraryHandle, *const c_char) -> *mut c_char,
     set_perf_level = "set_perf_level": fn(c_int),
     perfcontext_create = "perfcontext_create": fn() -> LibraryHandle,
@@ -166,6 +170,16 @@ pub enum ColumnFamily {
 }
 
 const TABLES: [&CStr; 2] = [c"default", c"cf2"];
+
+/// Files that a compaction writes again, as RocksDB numbers them (`BottommostLevelCompaction`).
+#[derive(Debug, Clone, Copy)]
+pub enum CompactedFiles {
+    /// Files that have keys in common with others.
+    Overlapping = 1,
+    /// All files, once. RocksDB moves files of rows in order as they are; it writes them again in the
+    /// background after the first change elsewhere.
+    All = 3,
+}
 
 /// A block's number as a key. Keys are in the order of the numbers.
 fn key_of(block: u64) -> [u8; 8] {
@@ -271,17 +285,15 @@ impl NativeDatabase {
     }
 
     /// Merges all files of a table, and waits for it.
-    pub fn compact(&self, table: ColumnFamily) {
+    pub fn compact(&self, table: ColumnFamily, files: CompactedFiles) {
+        let functions = self.functions;
         // SAFETY: no bounds are null; all handles are of this database.
         unsafe {
-            (self.functions.compact_range_cf)(
-                self.database,
-                self.table(table),
-                null(),
-                0,
-                null(),
-                0,
-            );
+            let options = (functions.compactoptions_create)();
+            (functions.compactoptions_set_bottom)(options, files as c_uchar);
+            let table = self.table(table);
+            (functions.compact_range_cf_opt)(self.database, table, options, null(), 0, null(), 0);
+            (functions.compactoptions_destroy)(options);
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::database::{TableBlocks, failed};
 use super::files::{RocksdbFolder, RocksdbFormat, folder_of};
 use super::layout::{self, DatabaseOptions};
-use super::library::{ColumnFamily, NativeDatabase};
+use super::library::{ColumnFamily, CompactedFiles, NativeDatabase};
 use petal_engine::file_set::LoadingFile;
 use petal_engine::keyed::folder::KeyedFormat as _;
 use petal_engine::keyed::load::prove;
@@ -84,7 +84,7 @@ impl Loader<'_> {
                 return Err("it was stopped".to_owned());
             }
             database.flush(table)?;
-            database.compact(table);
+            database.compact(table, CompactedFiles::All);
         }
         Ok([
             TableBlocks::of(&database, ColumnFamily::Main)?,

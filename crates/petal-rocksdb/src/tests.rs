@@ -66,6 +66,20 @@ fn a_replaced_load_leaves_one_folder_and_data_in_use_stay() {
     assert_eq!(first.drop_data().unwrap().len(), 2);
 }
 
+/// RocksDB writes a file again in the background as long as its keys have sequence numbers.
+#[test]
+fn a_load_leaves_no_file_to_be_written_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(engine) = engine(&folder) else { return };
+    load(&engine, 7, false).unwrap();
+    let open = engine.shared.database(1).unwrap();
+    for table in [library::ColumnFamily::Main, library::ColumnFamily::Scan] {
+        let files = open.database().unwrap().property(table, c"rocksdb.sstables").unwrap();
+        let numbers: Vec<_> = files.split(" seq:").skip(1).collect();
+        assert!(!numbers.is_empty() && numbers.iter().all(|n| n.starts_with("0,")), "{files}");
+    }
+}
+
 #[test]
 fn each_row_is_one_read_and_a_commit_is_one_sync() {
     let folder = tempfile::tempdir().unwrap();

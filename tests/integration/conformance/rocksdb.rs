@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use petal_model::settings::Settings;
-use petal_rocksdb::library::{ColumnFamily, NativeDatabase, version};
+use petal_rocksdb::library::{ColumnFamily, NativeDatabase};
 
 use super::{Target, nobody_waits};
-use crate::support::{Workplace, names, skip};
+use crate::support::{Workplace, has_rocksdb, names};
 
 fn folder(work: &Workplace, schema: u32) -> PathBuf {
     let data = work.path("petal-data");
@@ -30,13 +30,9 @@ fn rows(work: &Workplace, schema: u32) -> Vec<(u64, Vec<u8>)> {
     rows
 }
 
-fn is_there() -> bool {
-    version().map_err(|why| skip(&why)).is_ok()
-}
-
 pub const ROCKSDB: Target = Target {
     turn: nobody_waits,
-    is_there,
+    is_there: has_rocksdb,
     url: |work| format!("rocksdb:{}", work.path("petal-data").display()),
     flags: &["--direct-io", "TRUE"],
     settings: || Settings { direct_io: Some(true), ..Settings::default() },
