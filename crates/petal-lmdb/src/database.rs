@@ -13,11 +13,12 @@ use super::Shared;
 use super::files::LmdbFormat;
 use super::layout::{self, MAIN, PAGE_BYTES, SCAN};
 use super::map::{self, PageDropper};
+use petal_engine::file_set::FileFormat as _;
 use petal_engine::keyed::folder::KeyedFormat as _;
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::keyed::session::KeyedDatabase;
 use petal_engine::keyed::writer::WriterLock;
-use petal_engine::on_path::unusable;
+use petal_engine::on_path::{OnPath as _, unusable};
 use petal_engine::{EngineError, Placement, Result};
 use petal_model::workload::scatter::Permutation;
 
@@ -42,10 +43,12 @@ pub struct OpenDatabase {
 impl OpenDatabase {
     pub fn open(shared: &Shared, schema: u32) -> Result<Self> {
         let path = shared.folder.loaded_file(schema)?;
-        let meta = LmdbFormat.inspect(&path, schema)?;
+        let file = LmdbFormat.open(&path).on(&path)?;
+        let meta = KeyedMeta::read_whole(LmdbFormat::NOTES, &file, &path, schema)?;
         let map_bytes = layout::map_bytes(meta.main_bytes + meta.scan_bytes);
         let open = || {
             let environment = map::open(&path, map_bytes, EnvFlags::empty())?;
+            map::refuse_other(&environment, &file)?;
             let opened = environment.open_databases_and_commit(
                 environment.read_txn()?,
                 |opener, snapshot| {

@@ -55,6 +55,7 @@ impl Loader<'_> {
         let map_bytes = layout::map_bytes(schema_bytes(plan));
         let filling = || {
             let environment = map::open(path, map_bytes, EnvFlags::NO_SYNC)?;
+            map::refuse_other(&environment, &file.file)?;
             LmdbFormat::NOTES.mark(&file.file)?;
             let filled = Filling { load: self.load, schema: file.schema, state }.run(&environment);
             environment.prepare_for_closing().wait();

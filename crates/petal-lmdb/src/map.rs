@@ -13,6 +13,7 @@ use heed::{Env, EnvFlags, EnvOpenOptions};
 use rustix::fs::Advice;
 
 use super::layout::PAGE_BYTES;
+use petal_engine::in_use::FileId;
 
 /// A process may open so many read transactions of one file at once.
 const READERS: u32 = 16_384;
@@ -31,6 +32,17 @@ pub fn open(path: &Path, map_bytes: u64, flags: EnvFlags) -> heed::Result<Env> {
     // SAFETY: the lock file keeps other users of LMDB from changing pages that a transaction reads,
     // and petal's lock keeps other petals from replacing the file.
     unsafe { options.open(path) }
+}
+
+/// Refuses a file that took the place of petal's before LMDB opened it by its path. LMDB has written
+/// nothing to it yet.
+pub fn refuse_other(environment: &Env, file: &File) -> heed::Result<()> {
+    let opened = environment.try_clone_inner_file()?;
+    if FileId::from(&opened.metadata()?) == FileId::from(&file.metadata()?) {
+        return Ok(());
+    }
+    Err(io::Error::other("another file has taken its place; find out who renames files there")
+        .into())
 }
 
 /// The first address of the page of a row.
