@@ -81,7 +81,6 @@ const OF_EACH_ENGINE: [&str; 26] = [
     "Filling",
     "Loader",
     "OpenDatabase",
-    "OpenInUse",
     "Options",
     "ReaderState",
     "Result",
