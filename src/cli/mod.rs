@@ -17,6 +17,7 @@ mod format;
 mod gallery;
 mod help;
 mod history;
+mod interfere;
 mod launch;
 mod man;
 mod merge;
@@ -83,6 +84,7 @@ const GROUPS: &[(&str, &[Subcommand])] = &[
             #[cfg(feature = "device")]
             (calibrate::command, calibrate::run),
             (costs::command, costs::run),
+            (interfere::command, interfere::run),
             (replay::command, replay::run),
             (os::command, os::run),
             (drop::command, drop::run),

@@ -229,13 +229,8 @@ fn set_steady(run: &mut Run, window: &SteadyStretch, is_whole: bool) {
     if petal <= 0.0 {
         return;
     }
-    let sampled = window.between_samples();
-    let counted_s = sampled.as_ref().map_or(0.0, |(seconds, ..)| *seconds);
-    let mut totals = IntervalTotals { counted_s, ..IntervalTotals::of_tally(tally) };
-    if let Some((_, counters, os)) = &sampled {
-        let is_local = run.details.target.local;
-        totals = totals.with_database(counters, is_whole).with_host(os.as_ref(), is_local);
-    }
+    let mut totals = totals_of(window, is_whole, run.details.target.local);
+    let counted_s = totals.counted_s;
     run.summary.steady = Some(Steady {
         from_s: *from_s,
         to_s: *to_s,
@@ -246,7 +241,29 @@ fn set_steady(run: &mut Run, window: &SteadyStretch, is_whole: bool) {
     if is_whole {
         totals.wait_histograms.clear(); // Only a merge needs them.
     }
-    run.details.steady = sampled.map(|_| totals);
+    run.details.steady = window.bounds.is_some().then_some(totals);
+}
+
+/// The totals of a window; of petal alone if the database was not sampled at its bounds.
+fn totals_of(window: &SteadyStretch, is_whole: bool, is_local: bool) -> IntervalTotals {
+    let totals = IntervalTotals::of_tally(&window.seconds.tally);
+    match window.between_samples() {
+        None => totals,
+        Some((counted_s, counters, os)) => IntervalTotals { counted_s, ..totals }
+            .with_database(&counters, is_whole)
+            .with_host(os.as_ref(), is_local),
+    }
+}
+
+/// The totals of a slot with a neighbour, or without one. It keeps no single counters: there are many
+/// slots.
+pub fn totals_of_slot(window: &SteadyStretch, is_local: bool) -> IntervalTotals {
+    IntervalTotals {
+        counters: BTreeMap::new(),
+        endpoints: BTreeMap::new(),
+        files: Vec::new(),
+        ..totals_of(window, true, is_local)
+    }
 }
 
 fn summaries<'a>(

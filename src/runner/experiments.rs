@@ -7,13 +7,11 @@
 
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rand::{RngExt as _, SeedableRng as _};
-use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::time::{ClockId, clock_gettime};
 
 use petal_engine::perturbation::{Perturbation, Perturbed};
@@ -26,6 +24,7 @@ use petal_model::stats::timeline::Tally;
 use petal_model::workload::seat::Seat;
 
 use super::job::Job;
+use super::slots::{RunEnd, Slots};
 
 /// The shortest run with experiments, after the warm-up.
 pub const SHORTEST_S: f64 = 30.0;
@@ -58,19 +57,11 @@ pub struct Experiments {
     seed: u64,
     /// Mean time of an operation so far.
     operation_ns: AtomicU64,
-    schedule: OnceLock<Schedule>,
+    schedule: OnceLock<Slots<Option<ChangedResource>>>,
     /// Operations in the counted part of each slot.
     work: Mutex<Vec<f64>>,
-    is_over: AtomicBool,
+    end: RunEnd,
     made: Mutex<ExperimentsMade>,
-}
-
-/// Changes by slot.
-struct Schedule {
-    from_ns: u64,
-    slot_ns: u64,
-    settling_ns: u64,
-    order: Vec<Option<ChangedResource>>,
 }
 
 /// Processor time of one session's thread.
@@ -127,7 +118,7 @@ impl Experiments {
             operation_ns: AtomicU64::new(0),
             schedule: OnceLock::new(),
             work: Mutex::default(),
-            is_over: AtomicBool::new(false),
+            end: RunEnd::default(),
             made: Mutex::new(made),
         })
     }
@@ -150,7 +141,7 @@ impl Experiments {
 
     /// Conducts the experiments on a thread of their own.
     pub fn conduct(&self, job: &Job<'_>, opening: &[Counters], trigger: Instant) {
-        if !self.wait_until(trigger, self.from_ns.saturating_sub(LEAD_NS)) {
+        if !self.end.wait_until(trigger, self.from_ns.saturating_sub(LEAD_NS)) {
             return;
         }
         let [read_ns, commit_ns] = means_ns(job, opening);
@@ -177,7 +168,7 @@ impl Experiments {
         *self.work.lock() = vec![0.0; schedule.order.len()];
         let mut delayed = [(0, 0); 2];
         for (slot, change) in schedule.order.iter().enumerate() {
-            if !self.wait_until(trigger, schedule.begin_ns(slot)) {
+            if !self.end.wait_until(trigger, schedule.begin_ns(slot)) {
                 break;
             }
             let Some(engine) = &self.engine else { continue };
@@ -195,7 +186,7 @@ impl Experiments {
             };
             let before = engine.delays();
             engine.set(perturbed);
-            let is_over = !self.wait_until(trigger, schedule.begin_ns(slot + 1));
+            let is_over = !self.end.wait_until(trigger, schedule.begin_ns(slot + 1));
             engine.set(Perturbed::default());
             let after = engine.delays();
             let of = match change {
@@ -208,7 +199,7 @@ impl Experiments {
                 break;
             }
         }
-        self.wait_until(trigger, schedule.begin_ns(schedule.order.len()));
+        self.end.wait_until(trigger, schedule.begin_ns(schedule.order.len()));
         let longer = |(delays, delayed_ns): (u64, u64), mean_ns: f64| {
             let mean_delay_ns = if delays > 0 { delayed_ns as f64 / delays as f64 } else { 0.0 };
             (1.0 + mean_delay_ns / mean_ns, mean_delay_ns / 1e3)
@@ -239,11 +230,11 @@ impl Experiments {
     }
 
     /// Plans the slots: whole rounds, each in another order.
-    fn schedule(&self, kinds: &[ChangedResource]) -> Option<Schedule> {
+    fn schedule(&self, kinds: &[ChangedResource]) -> Option<Slots<Option<ChangedResource>>> {
         let operation_ns = self.operation_ns.load(Ordering::Relaxed);
         let slot_ns = SLOT_NS_MIN.max(operation_ns.saturating_mul(OPERATIONS_PER_SLOT));
         let plain = std::iter::repeat_n(None, PLAIN_SLOTS);
-        let mut round: Vec<Option<ChangedResource>> =
+        let round: Vec<Option<ChangedResource>> =
             kinds.iter().copied().map(Some).chain(plain).collect();
         let rounds = self.to_ns.saturating_sub(self.from_ns) / (slot_ns * round.len() as u64);
         let mut made = self.made.lock();
@@ -257,34 +248,12 @@ impl Experiments {
             ));
             return None;
         }
-        let mut draws = Xoshiro256PlusPlus::seed_from_u64(self.seed);
-        let mut order = Vec::with_capacity(round.len() * rounds as usize);
-        for _ in 0..rounds {
-            for last in (1..round.len()).rev() {
-                round.swap(last, draws.random_range(0..=last));
-            }
-            order.extend(&round);
-        }
         let settling_ns = (slot_ns as f64 * SETTLING_SHARE) as u64;
         (made.from_s, made.slot_s) = (self.from_s(), slot_ns as f64 / 1e9);
         made.settling_s = settling_ns as f64 / 1e9;
         made.slots_per_round = round.len() as u32;
-        Some(Schedule { from_ns: self.from_ns, slot_ns, settling_ns, order })
-    }
-
-    /// Waits for a time after the trigger; false if the run is over before it.
-    fn wait_until(&self, trigger: Instant, at_ns: u64) -> bool {
-        let at = trigger + Duration::from_nanos(at_ns);
-        loop {
-            let left = at.saturating_duration_since(Instant::now());
-            if self.is_over.load(Ordering::Relaxed) {
-                return false;
-            }
-            if left.is_zero() {
-                return true;
-            }
-            thread::park_timeout(left);
-        }
+        let times = (self.from_ns, slot_ns, settling_ns);
+        Some(Slots::in_rounds(times, round, rounds, self.seed))
     }
 
     /// Takes note that conducting them failed, and ends a change that was under way.
@@ -297,7 +266,7 @@ impl Experiments {
 
     /// Ends the experiments; the thread that conducts them is to be unparked.
     pub fn end(&self) {
-        self.is_over.store(true, Ordering::Relaxed);
+        self.end.set();
     }
 
     /// Changes a session's own pace before a batch.
@@ -308,7 +277,8 @@ impl Experiments {
         };
         let now_ns = || stop.since_trigger_ns(Instant::now());
         let per_operation_ns = own.per_operation_ns();
-        match schedule.at(now_ns()) {
+        let at = schedule.at(now_ns());
+        match at.and_then(|(slot, change)| Some((schedule.begin_ns(slot + 1), change?))) {
             Some((_, ChangedResource::Processors | ChangedResource::ClientProcessors)) => {
                 let until_ns = thread_ns() + (per_operation_ns * STEP * batch as f64) as u64;
                 while thread_ns() < until_ns {
@@ -339,7 +309,8 @@ impl Experiments {
         let Some(schedule) = self.schedule.get() else { return };
         let mut work = self.work.lock();
         for one in ended.iter().filter(|one| one.error.is_none()) {
-            schedule.spread(one.end_ns.saturating_sub(one.busy_ns), one.end_ns, &mut work);
+            let begin_ns = one.end_ns.saturating_sub(one.busy_ns);
+            spread(schedule, begin_ns, one.end_ns, &mut work);
         }
     }
 
@@ -367,30 +338,18 @@ impl OwnCost {
     }
 }
 
-impl Schedule {
-    fn begin_ns(&self, slot: usize) -> u64 {
-        self.from_ns + self.slot_ns * slot as u64
-    }
-
-    /// Returns the end of the slot at a time, and its change.
-    fn at(&self, now_ns: u64) -> Option<(u64, ChangedResource)> {
-        let slot = (now_ns.checked_sub(self.from_ns)? / self.slot_ns) as usize;
-        Some((self.begin_ns(slot + 1), (*self.order.get(slot)?)?))
-    }
-
-    /// Adds an operation to the counted parts of the slots in which its time passed, by its share.
-    fn spread(&self, begin_ns: u64, end_ns: u64, work: &mut [f64]) {
-        let took_ns = (end_ns - begin_ns).max(1) as f64;
-        let first = (begin_ns.saturating_sub(self.from_ns) / self.slot_ns) as usize;
-        for (slot, part) in work.iter_mut().enumerate().skip(first) {
-            let slot_ns = self.begin_ns(slot);
-            if slot_ns >= end_ns {
-                break;
-            }
-            let from_ns = begin_ns.max(slot_ns + self.settling_ns);
-            let to_ns = end_ns.min(slot_ns + self.slot_ns);
-            *part += to_ns.saturating_sub(from_ns) as f64 / took_ns;
+/// Adds an operation to the counted parts of the slots in which its time passed, by its share.
+fn spread<T: Copy>(slots: &Slots<T>, begin_ns: u64, end_ns: u64, work: &mut [f64]) {
+    let took_ns = (end_ns - begin_ns).max(1) as f64;
+    let first = (begin_ns.saturating_sub(slots.from_ns) / slots.slot_ns) as usize;
+    for (slot, part) in work.iter_mut().enumerate().skip(first) {
+        let slot_ns = slots.begin_ns(slot);
+        if slot_ns >= end_ns {
+            break;
         }
+        let from_ns = begin_ns.max(slot_ns + slots.settling_ns);
+        let to_ns = end_ns.min(slot_ns + slots.slot_ns);
+        *part += to_ns.saturating_sub(from_ns) as f64 / took_ns;
     }
 }
 
@@ -417,19 +376,16 @@ fn means_ns(job: &Job<'_>, opening: &[Counters]) -> [f64; 2] {
 mod tests {
     use super::*;
 
-    fn schedule(order: &[Option<ChangedResource>]) -> Schedule {
-        Schedule { from_ns: 1000, slot_ns: 100, settling_ns: 10, order: order.to_vec() }
-    }
-
     #[test]
     fn an_operation_counts_in_the_slots_in_which_it_passed() {
-        let schedule = schedule(&[None, Some(ChangedResource::Reads), None]);
+        let order = vec![None, Some(ChangedResource::Reads), None];
+        let schedule = Slots { from_ns: 1000, slot_ns: 100, settling_ns: 10, order };
         let mut work = [0.0; 3];
         // Before the slots, within one, in its settling part, over two, and at the end.
         for (begin_ns, end_ns) in
             [(0, 900), (1020, 1040), (1100, 1110), (1050, 1150), (1290, 1390), (0, 2000)]
         {
-            schedule.spread(begin_ns, end_ns, &mut work);
+            spread(&schedule, begin_ns, end_ns, &mut work);
         }
         let whole = 90.0 / 2000.0;
         let expected = [1.0 + 0.5 + whole, 0.4 + whole, 0.1 + whole];
@@ -438,7 +394,7 @@ mod tests {
         }
         assert_eq!(schedule.at(999), None);
         assert_eq!(schedule.at(1000), None);
-        assert_eq!(schedule.at(1199), Some((1200, ChangedResource::Reads)));
+        assert_eq!(schedule.at(1199), Some((1, Some(ChangedResource::Reads))));
         assert_eq!(schedule.at(1300), None);
     }
 }

@@ -176,7 +176,7 @@ fn wait(
     }
 }
 
-fn words(status: ExitStatus) -> String {
+pub(super) fn words(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
         (None, Some(signal)) => format!("signal {signal}"),

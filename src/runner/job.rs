@@ -23,6 +23,7 @@ use petal_model::workload::seat::Seat;
 use petal_model::workload::share::Share;
 
 use super::hook_group::HookGroup;
+use super::neighbours::NeighbourPlan;
 use super::page_cache::LockedMemory;
 use super::peers::Together;
 use super::{RunError, Watch};
@@ -45,6 +46,8 @@ pub struct Job<'a> {
     pub os_data: Option<&'a Path>,
     /// Ledger of acknowledged commits; `None` without a ledger.
     pub ledger: Option<&'a Arc<LedgerFile>>,
+    /// Work next to the run; `None` without any.
+    pub neighbours: Option<&'a NeighbourPlan>,
     /// Number of signals that asked to stop.
     pub signals: Arc<AtomicU8>,
     /// Processes of EXTERNAL_SCRIPT; dropping this ends them.

@@ -33,6 +33,7 @@ use super::calibrated;
 use super::experiments::Experiments;
 use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
+use super::neighbours::Neighbours;
 use super::prepare::{others, prepare};
 use super::reconnect::Reconnects;
 use super::sampler::{Parts, Sampler, SessionCounts};
@@ -69,6 +70,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
     let (trigger, shards) = (Trigger::default(), Shards::new(job.seats.len()));
     let arrivals = ArrivalQueues::new(&job.workload, &job.seats, &job.plan);
     let experiments = Experiments::of(job);
+    let neighbours = Neighbours::of(job);
     let reconnects = Reconnects::of(job);
     thread::scope(|scope| {
         // Sessions that wait for the trigger would keep the scope for ever.
@@ -100,6 +102,11 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
             };
             Thread::named("experiments").start_in(scope, conduct)
         });
+        let neighboured = neighbours.as_ref().map(|neighbours| {
+            let trigger = stop.trigger;
+            let conduct = move || survived(|| neighbours.conduct(job, trigger)).err();
+            Thread::named("neighbours").start_in(scope, conduct)
+        });
         let mut sampler = Sampler::new(Parts {
             engine: job.engine,
             watching: prepared
@@ -118,18 +125,34 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
             journal: files.journal,
             latency_log: files.latency_log,
             experiments: experiments.as_ref(),
+            neighbours: neighbours.as_ref(),
         });
         sampler.gaps.extend(prepared.gaps.iter().cloned());
         sampler.gaps.extend(files.gaps);
         sampler.gaps.extend(report_gaps);
-        let (pool, followed) =
-            follow(job, &prepared, pool, &mut sampler, (&stop, reconnects.as_ref()));
+        let (pool, followed) = follow(
+            job,
+            &prepared,
+            pool,
+            &mut sampler,
+            &stop,
+            (reconnects.as_ref(), neighbours.as_ref()),
+        );
         if let Some((experiments, conducting)) = experiments.as_ref().zip(conducting) {
             experiments.end();
             match conducting {
                 Ok(thread) => thread.thread().unpark(),
                 Err(error) => sampler.gaps.push(format!("no experiments were made: {error}")),
             }
+        }
+        if let Some((neighbours, conducting)) = neighbours.as_ref().zip(neighboured) {
+            neighbours.end();
+            let ended = conducting.map_err(EngineError::from).map(|thread| {
+                thread.thread().unpark();
+                thread.join().ok().flatten()
+            });
+            let failure = ended.unwrap_or_else(Some);
+            sampler.gaps.extend(failure.map(|why| format!("the neighbours ended early: {why}")));
         }
         let backlog =
             arrivals.as_ref().map(|queues| count_never_begun(job, queues, &pool, &shards));
@@ -148,6 +171,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         run.details.connect_s = Some(connect_s);
         run.details.experiments = experiments.as_ref().map(Experiments::made);
         run.details.connections = reconnects.as_ref().map(|it| it.losses(end_ns));
+        run.details.interference = neighbours.as_ref().map(|it| it.made(run.details.target.local));
         run.details.backlog = backlog;
         run.details.until_steady = followed.until_steady;
         run.details.suspended = followed.suspended;
@@ -274,7 +298,8 @@ fn follow<'scope>(
     prepared: &Prepared,
     mut pool: SessionPool<'scope>,
     sampler: &mut Sampler<'_>,
-    (bounds, reconnects): (&Bounds, Option<&Reconnects>),
+    bounds: &Bounds,
+    (reconnects, neighbours): (Option<&Reconnects>, Option<&Neighbours<'_>>),
 ) -> (SessionPool<'scope>, RunObservations) {
     let suspension = SuspensionWatch::begin();
     let blocked = BlockedThreads::of(std::process::id());
@@ -306,6 +331,13 @@ fn follow<'scope>(
                 stop_control.stop_at = now;
                 pool.wake();
             }
+        }
+        if neighbours.is_some_and(Neighbours::has_given_up)
+            && !bounds.enough.swap(true, Ordering::Relaxed)
+        {
+            job.watch.note("the run ends, because a neighbour failed at once");
+            stop_control.stop_at = now;
+            pool.wake();
         }
         stop_control.apply(job, &mut pool, bounds, reconnects);
     }

@@ -21,6 +21,7 @@ use petal_model::stats::timeline::{Shards, Tally};
 
 use super::deltas::Deltas;
 use super::experiments::Experiments;
+use super::neighbours::Neighbours;
 use super::steady_window::{Mark, SteadyWindow};
 use super::watching::Watching;
 
@@ -78,6 +79,8 @@ pub struct Parts<'a> {
     pub latency_log: Option<LatencyLog>,
     /// Experiments of the run, which follow the steady window.
     pub experiments: Option<&'a Experiments>,
+    /// Neighbours of the run, which follow the warm-up.
+    pub neighbours: Option<&'a Neighbours<'a>>,
 }
 
 /// State of the sessions when a second is harvested.
@@ -266,6 +269,9 @@ impl<'a> Sampler<'a> {
                 counted.times = Some((self.totals.busy_ns, self.totals.think_ns));
             }
             self.extend_steady(second, length_s, &tally, standing);
+            if let Some(neighbours) = self.parts.neighbours.filter(|_| length_s >= 1.0) {
+                neighbours.count(second, &tally, self.bounds(from_s));
+            }
             let mut row = row(&tally, from_s, length_s, standing.running);
             self.fill_counters(&mut row);
             self.log_latencies(&row, &tally);
@@ -316,10 +322,15 @@ impl<'a> Sampler<'a> {
         if from_s < self.parts.warm_up_s || length_s < 1.0 || !all_ran || is_perturbed {
             return;
         }
-        // Marks at which the database was sampled.
+        let bounds = self.bounds(from_s);
+        self.steady.add(from_s, tally, bounds);
+    }
+
+    /// Marks at the bounds of a second, if the database was sampled there.
+    fn bounds(&self, from_s: f64) -> (Option<Mark>, Option<Mark>) {
         let [begin, end] = [from_s, from_s + 1.0]
             .map(|at_s| self.mark_near(at_s).filter(|mark| mark.counters.is_some()).cloned());
-        self.steady.add(from_s, tally, (begin, end));
+        (begin, end)
     }
 
     fn log_latencies(&mut self, row: &Second, tally: &Tally) {

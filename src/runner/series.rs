@@ -16,6 +16,7 @@ use time::OffsetDateTime;
 use super::hook_group::HookGroup;
 use super::job::{Job, Start};
 use super::merge::{RunWithFolder, merge_into};
+use super::neighbours::NeighbourPlan;
 use super::peers::{SharedPlan, Together};
 use super::run::{call_hook, run as drive};
 use super::{RunError, Subject, WorkContext, after_outage, ledger, os_data, start};
@@ -38,6 +39,8 @@ pub struct RunSeries<'a> {
     pub start: Start<'a>,
     /// Load that the runs imitate.
     pub replay: Option<ReplayOf>,
+    /// Work next to the runs, in turn.
+    pub neighbours: Option<NeighbourPlan>,
 }
 
 /// Part of the loaded data that a run uses.
@@ -123,6 +126,7 @@ impl<'a> RunSeries<'a> {
             share: Share::WHOLE,
             start: Start::AtOnce,
             replay: None,
+            neighbours: None,
         })
     }
 
@@ -227,6 +231,7 @@ impl<'a> RunSeries<'a> {
             folder: Some(&folder),
             os_data: self.os_data.as_deref(),
             ledger: ledger.as_ref(),
+            neighbours: self.neighbours.as_ref(),
             signals: self.context.caller.signals.clone(),
             hooks: HookGroup::default(),
             watch: self.context.watch,

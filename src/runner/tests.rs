@@ -71,6 +71,7 @@ fn drive_share(
         folder: None,
         os_data: None,
         ledger: None,
+        neighbours: None,
         signals,
         hooks: HookGroup::default(),
         watch: &Silent,

@@ -28,6 +28,7 @@ mod hostile_records;
 mod hostile_servers;
 mod hosts;
 mod injector;
+mod interference;
 mod json;
 mod keeper;
 mod killed_at_end;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::costs::CostProbes;
 use super::in_use::DataUse;
+use super::neighbour::KnownNeighbours;
 use super::perturbation::Perturbation;
 use super::server::row_layout;
 use petal_model::record::server_report::ServerReport;
@@ -143,6 +144,11 @@ pub trait Engine: Send + Sync {
 
     /// Accesses that the optimizer has a price for, if petal can measure them.
     fn cost_probes(&self) -> Option<&dyn CostProbes> {
+        None
+    }
+
+    /// Work next to a run that it knows by name.
+    fn neighbours(&self) -> Option<&dyn KnownNeighbours> {
         None
     }
 

@@ -16,6 +16,7 @@ pub mod file_lock;
 pub mod file_set;
 pub mod in_use;
 pub mod keyed;
+pub mod neighbour;
 pub mod on_path;
 pub mod perturbation;
 pub mod server;

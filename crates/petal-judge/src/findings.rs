@@ -6,8 +6,8 @@ use super::judgement::{Judgement, NoFinding, NotJudged, unknown};
 use super::steady::judge as steady;
 use super::trust::ROWS_MISSING;
 use super::{
-    calibration, driver_hosts, fresh, io_limits, limits, others, outages, physical, server_report,
-    settings, trust, waterfall, write_ledger, writes,
+    calibration, driver_hosts, fresh, interference, io_limits, limits, others, outages, physical,
+    server_report, settings, trust, waterfall, write_ledger, writes,
 };
 use petal_model::record::{Finding, Run};
 
@@ -42,6 +42,10 @@ const RULES: &[Rule] = &[
     ("lost-sessions", Whole, trust::lost_sessions),
     ("lost-commits", Whole, outages::lost_commits),
     ("outage", Whole, outages::judge),
+    ("neighbour-failed", Whole, interference::failed),
+    ("rate-not-kept", Whole, interference::rate_kept),
+    ("neighbour-idle", Whole, interference::idle),
+    ("neighbour-leftovers", Whole, interference::leftovers),
     ("petal-suspended", Whole, trust::suspended),
     ("short-run", Whole, trust::short_run),
     ("unstable", Whole, steady::unstable),

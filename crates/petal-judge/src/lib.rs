@@ -32,6 +32,7 @@ pub mod estimate;
 pub mod findings;
 mod fresh;
 pub mod host;
+mod interference;
 mod io_limits;
 mod judgement;
 mod level;

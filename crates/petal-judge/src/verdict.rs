@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::served::{self, ReadsServed};
 use super::{
-    elasticity, findings, io_limits, limits, outages, physical, resources, waterfall, write_ledger,
+    elasticity, findings, interference, io_limits, limits, outages, physical, resources, waterfall,
+    write_ledger,
 };
 use crate::by_key;
 use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
@@ -45,6 +46,7 @@ pub struct HeadlineFigures {
 /// summary.
 pub fn conclude(run: &mut Run) {
     run.summary.outages = outages::of(run);
+    run.summary.interference = interference::of(run);
     run.summary.findings = findings::judge(run);
     let Headline { run: shown, .. } = run.headline();
     let (served_by, limited_by) = (served_by(&shown), limited_by(&shown));

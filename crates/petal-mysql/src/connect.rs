@@ -71,6 +71,11 @@ impl Endpoint {
         endpoints.collect()
     }
 
+    /// The way to the server with the protection that was asked for.
+    pub fn first_way(&self) -> Option<&Opts> {
+        self.ways.first()
+    }
+
     /// Connects for work that may be long: it is waited for as long as the server lives. A signal of
     /// the caller's ends the waiting; the caller learns whose locks hold it up.
     pub fn connect(&self) -> Result<Client> {

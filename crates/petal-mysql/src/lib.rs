@@ -31,6 +31,7 @@ mod in_use;
 mod innodb;
 mod listener;
 mod load;
+mod neighbours;
 mod option_files;
 mod options;
 mod plan;
@@ -60,6 +61,7 @@ use errors::AtServer as _;
 use in_use::TablesInUse;
 use petal_engine::costs::CostProbes;
 use petal_engine::in_use::DataUse;
+use petal_engine::neighbour::KnownNeighbours;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::servers::{FollowedServer, Servers, each_once, known};
@@ -260,6 +262,10 @@ impl Engine for Mysql {
         let mut client = self.first().connect_for_long()?;
         in_use::hold_alone(&mut client)?;
         load::drop_marked(&mut client)
+    }
+
+    fn neighbours(&self) -> Option<&dyn KnownNeighbours> {
+        Some(self)
     }
 
     fn cost_probes(&self) -> Option<&dyn CostProbes> {

@@ -1,6 +1,7 @@
 //! Connections; errors, which name server, the database's words and code, and what to do.
 
 use std::error::Error as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,6 +138,25 @@ impl Endpoint {
     pub fn connect_to_clean_up(&self, application: &str) -> Result<Client> {
         let opened = self.reach(application, BRIEF, LOOK_LOCK_LIMIT, None);
         opened.map(|opened| opened.client).map_err(|error| self.refusal(&error))
+    }
+
+    /// Variables of the environment with which libpq's programs reach this server, by the same rules.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        let Options { user, tls, .. } = self.options.as_ref();
+        let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let password = self.config.get_password();
+        let all = [
+            ("PGHOST", Some(self.address.host.clone())),
+            ("PGHOSTADDR", self.address.ip.map(|ip| ip.to_string())),
+            ("PGPORT", Some(self.address.port.to_string())),
+            ("PGUSER", Some(user.clone())),
+            ("PGPASSWORD", password.map(|bytes| String::from_utf8_lossy(bytes).into_owned())),
+            ("PGSSLMODE", Some(tls.mode.name().to_owned())),
+            ("PGSSLROOTCERT", tls.root.clone()),
+            ("PGSSLCERT", file(&tls.certificate)),
+            ("PGSSLKEY", file(&tls.key)),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
 
     /// Connects for long work, and returns the server's process, too. A signal ends the waiting;

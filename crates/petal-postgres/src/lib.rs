@@ -33,6 +33,7 @@ mod libpq;
 mod load;
 mod locks;
 mod long_work;
+mod neighbours;
 mod options;
 mod placement;
 mod plan;
@@ -60,6 +61,7 @@ use counters::CounterReader;
 use in_use::TablesInUse;
 use petal_engine::costs::CostProbes;
 use petal_engine::in_use::DataUse;
+use petal_engine::neighbour::KnownNeighbours;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::servers::{FollowedServer, Servers, each_once, known};
@@ -339,6 +341,10 @@ impl Engine for Postgres {
     }
 
     fn server(&self) -> Option<&dyn Server> {
+        Some(self)
+    }
+
+    fn neighbours(&self) -> Option<&dyn KnownNeighbours> {
         Some(self)
     }
 

@@ -31,6 +31,10 @@ impl SslMode {
         ("verify-ca", Self::VerifyCa),
         ("verify-full", Self::VerifyFull),
     ];
+
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, mode)| *mode == self).map_or("prefer", |(name, _)| name)
+    }
 }
 
 /// The kind of server that is required, by libpq's names. `prefer-standby` takes the one host as it

@@ -13,7 +13,7 @@ use super::answer::{Columns as _, NonNegative};
 use super::client::Client;
 use super::connect::{Endpoint, server_version};
 use super::options::Options;
-use super::{describe, long_work, plan, publications, schema};
+use super::{describe, long_work, neighbours, plan, publications, schema};
 use petal_engine::server::clock;
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
@@ -319,6 +319,8 @@ impl Settling<'_> {
             if self.stop.is_requested() {
                 return Err(EngineError::Interrupted);
             }
+            // One that the role may not drop stays.
+            pay(&mut |client| Ok(neighbours::drop_leftover(client, number).is_ok()))?;
             vacuumed += usize::from(pay(&mut |client| vacuum(client, number))?);
             let mut switch = |client: &mut Client| set_autovacuum(client, number, self.autovacuum);
             as_asked += usize::from(pay(&mut switch)?);

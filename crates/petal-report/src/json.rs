@@ -197,6 +197,16 @@ mod tests {
     }
 
     #[test]
+    fn prices_of_neighbours_are_valid_too() {
+        let mut shown = rendered(&crate::run::interference::fixture());
+        let errors: Vec<String> =
+            validator().iter_errors(&shown).map(|error| format!("{error}")).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+        shown["interference"][0]["pairs"] = 0.5.into();
+        assert!(!validator().is_valid(&shown), "the schema takes anything");
+    }
+
+    #[test]
     fn a_run_that_knows_next_to_nothing_is_valid_too() {
         let run = Run::begin("sqlite", Default::default());
         let errors: Vec<String> =

@@ -20,8 +20,19 @@ use handover::{Handover, Received};
 const SUPERVISOR: &str = "PETAL_SUPERVISOR";
 
 /// Commands that read or write a target.
-const SUPERVISED: [&str; 10] =
-    ["setup", "run", "sweep", "calibrate", "costs", "verify", "check", "demo", "drop", "replay"];
+const SUPERVISED: [&str; 11] = [
+    "setup",
+    "run",
+    "sweep",
+    "calibrate",
+    "costs",
+    "interfere",
+    "verify",
+    "check",
+    "demo",
+    "drop",
+    "replay",
+];
 
 /// The arguments of this call of petal, and the handling of the secrets among them.
 pub struct CallArguments {

@@ -16,6 +16,7 @@ pub mod fixture;
 pub mod folder;
 mod format;
 pub mod input;
+pub mod interference;
 mod interval;
 pub mod journal;
 mod kinds;
@@ -165,6 +166,9 @@ pub struct Summary {
     /// Times in which sessions had lost their connections; null without `--on-disconnect retry`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outages: Option<Vec<connections::Outage>>,
+    /// The price of each neighbour of `petal interfere`; absent from other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interference: Option<Vec<interference::NeighbourPrice>>,
     /// The time of an operation in the headline's window, divided in parts; absent if nobody asked
     /// for it, and in a run that was not judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -439,6 +443,9 @@ pub struct Details {
     /// Connections that sessions lost and made again; None without `--on-disconnect retry`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<connections::ConnectionLosses>,
+    /// Slots with neighbours and without; None of a run without neighbours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interference: Option<interference::Interference>,
     /// Verification of the ledger after the run; None if none was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<verification::Verification>,

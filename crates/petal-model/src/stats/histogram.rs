@@ -93,6 +93,11 @@ impl Latencies {
         self.buckets.len()
     }
 
+    /// Values of at most this many microseconds.
+    pub fn count_within_us(&self, us: f64) -> u64 {
+        self.buckets.count_between(0, (us * 1000.0) as u64)
+    }
+
     pub fn total_ns(&self) -> u64 {
         self.total_ns
     }

@@ -3,8 +3,8 @@
 
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate, whole};
 use super::super::run::{
-    Facts, counters, differences, drivers, elasticity, events, layers, load, os, outages,
-    resources, seconds, server_report, tested, waterfall, write_ledger,
+    Facts, counters, differences, drivers, elasticity, events, interference, layers, load, os,
+    outages, resources, seconds, server_report, tested, waterfall, write_ledger,
 };
 use super::super::sources;
 use super::super::table::Table;
@@ -28,6 +28,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         layer_by_layer(&counted),
     ];
     sections.extend(calibrated::of_run(run));
+    sections.extend(of_neighbours(run));
     sections.extend(of_outages(run));
     sections.extend([
         Section::new("resources", "Use of resources", "in the headline's window")
@@ -84,6 +85,15 @@ fn ledger(run: &Run) -> Section {
         }
         None => section,
     }
+}
+
+/// The price of neighbours; None of a run without them.
+fn of_neighbours(run: &Run) -> Option<Section> {
+    run.summary.interference.as_ref()?;
+    let section = Section::new("interference", "Price of neighbours", "slots of the run, 95 %")
+        .charts(interference::chart(run))
+        .notes(interference::lines(run).into_iter().chain(interference::notes(run)));
+    Some(section.table("", interference::table(run)))
 }
 
 /// Outages, each with its facts; None if no connection was lost.

@@ -9,6 +9,7 @@ pub(super) mod differences;
 pub(super) mod drivers;
 pub(super) mod elasticity;
 pub(super) mod events;
+pub(super) mod interference;
 pub(super) mod layers;
 pub(super) mod load;
 pub(super) mod os;

@@ -1,7 +1,7 @@
 //! A run's end on one screen of a terminal: the line to paste, the warnings, and the path of the
 //! whole report.
 
-use super::super::run::outages;
+use super::super::run::{interference, outages};
 use super::super::table::{line, paragraph, rest};
 use petal_model::record::{Run, Severity};
 
@@ -15,10 +15,28 @@ pub fn brief(run: &Run, place: &str) -> String {
     super::status(&mut out, run);
     outages::lines(run).iter().for_each(|line| out.push_str(&paragraph("", "  ", line)));
     out.push_str(&findings(run));
-    let whole = "report.txt and report.html there hold the whole report; --full prints it here";
-    out.push('\n');
-    out.push_str(&paragraph("record ", "  ", &format!("{place}: {whole}")));
+    out.push_str(&record(place));
     out
+}
+
+/// A run with neighbours: their price first. `place` is the run's folder.
+pub fn brief_interference(run: &Run, place: &str) -> String {
+    let mut out = String::new();
+    interference::lines(run).iter().for_each(|line| out.push_str(&paragraph("", "  ", line)));
+    let table = interference::brief_table(run);
+    if !table.is_empty() {
+        out.push_str(&format!("\n{}", table.render()));
+    }
+    out.push('\n');
+    super::status(&mut out, run);
+    out.push_str(&findings(run));
+    out.push_str(&record(place));
+    out
+}
+
+fn record(place: &str) -> String {
+    let whole = "report.txt and report.html there hold the whole report; --full prints it here";
+    format!("\n{}", paragraph("record ", "  ", &format!("{place}: {whole}")))
 }
 
 /// Lists errors, then warnings, with their meaning.

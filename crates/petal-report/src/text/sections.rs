@@ -3,8 +3,8 @@
 
 use super::super::numbers::{decimal, or_dash, percent, rate, whole};
 use super::super::run::{
-    Facts, calibrated, counters, differences, drivers, elasticity, events, layers, load, os,
-    outages, resources, seconds, server_report, tested, waterfall, write_ledger,
+    Facts, calibrated, counters, differences, drivers, elasticity, events, interference, layers,
+    load, os, outages, resources, seconds, server_report, tested, waterfall, write_ledger,
 };
 use super::super::sources;
 use super::super::table::{Align, Table, columns, line, paragraph};
@@ -222,6 +222,17 @@ pub(super) fn over_time(out: &mut String, run: &Run) {
     facts(out, &seconds::errors(run));
     for lost in seconds::lost(run) {
         out.push_str(&paragraph("  ", "    ", &lost));
+    }
+    if run.summary.interference.is_some() {
+        section(out, "price of neighbours", "slots of the run, 95 %");
+        for line in interference::lines(run) {
+            out.push_str(&paragraph("", "  ", &line));
+        }
+        let table = interference::table(run);
+        if !table.is_empty() {
+            out.push_str(&format!("\n{}\n", table.render()));
+        }
+        bullets(out, interference::notes(run));
     }
     for (title, of_outage) in outages::facts(run) {
         section(out, &title, "petal");

@@ -1,0 +1,264 @@
+//! The price of neighbours: the answer in words, the table by layer, and the chart over time.
+
+use petal_model::numbers::decimal;
+use petal_model::record::interference::{NeighbourPrice, PricedFigure, PricedLayer};
+use petal_model::record::{Run, Second};
+
+use crate::charts::{Chart, ChartFrame, Color, Plot, PlotAxis, Scale, Variant};
+use crate::numbers::{UNKNOWN, micros, or_dash, rate};
+use crate::table::Table;
+
+/// Percentiles for the chart: the first that nearly every second has is drawn.
+const DRAWN: [(&str, fn(&petal_model::stats::histogram::LatencySummary) -> Option<f64>); 4] =
+    [("p99", |it| it.p99), ("p95", |it| it.p95), ("p90", |it| it.p90), ("p50", |it| it.p50)];
+const DRAWN_SHARE_MIN: f64 = 0.9;
+
+/// Returns the answer for each neighbour, in a sentence.
+pub(crate) fn lines(run: &Run) -> Vec<String> {
+    run.summary.interference.iter().flatten().map(line).collect()
+}
+
+fn line(price: &NeighbourPrice) -> String {
+    let name = &price.neighbour;
+    if let Some(why) = &price.why_unknown {
+        return format!("{name}: the price is unknown ({why})");
+    }
+    let users = || price.figures.iter().filter(|it| it.layer == PricedLayer::Users);
+    let first = ["p99", "p50"];
+    let ordered = first.into_iter().filter_map(|name| users().find(|it| it.figure == name));
+    let ordered = ordered.chain(users().filter(|it| !first.contains(&it.figure.as_str())));
+    let figures: Vec<String> =
+        ordered.map(|figure| format!("{} {}", figure.figure, change(figure))).collect();
+    let has_found = users().any(|figure| figure.is_found);
+    let costs = if has_found { "costs users" } else { "shows no difference for users" };
+    format!("{name} {costs}: {}", figures.join(", "))
+}
+
+/// `+35 % (28 to 43)`, or the smallest difference that would have been found.
+fn change(figure: &PricedFigure) -> String {
+    let Some(share) = figure.share else {
+        return format!("{UNKNOWN} ({})", figure.why_unknown.as_deref().unwrap_or("unknown"));
+    };
+    match (figure.is_found, figure.interval) {
+        (true, Some((low, high))) => {
+            format!("{} ({} to {})", signed(share), number(low), number(high))
+        }
+        _ => {
+            format!("no difference found{}", smallest(figure))
+        }
+    }
+}
+
+/// Pairs that find only larger differences than this vary too much to say anything.
+const SMALLEST_MAX: f64 = 3.0;
+
+/// The smallest difference that would have been found: ` (under 3 %)`.
+fn smallest(figure: &PricedFigure) -> String {
+    match figure.smallest {
+        None => String::new(),
+        Some(smallest) if smallest > SMALLEST_MAX => " (pairs vary too much)".to_owned(),
+        Some(smallest) => format!(" (under {} %)", number(smallest)),
+    }
+}
+
+fn number(share: f64) -> String {
+    decimal(share * 100.0, usize::from(share.abs() < 0.0995))
+}
+
+fn signed(share: f64) -> String {
+    let sign = if share > 0.0 { "+" } else { "" };
+    format!("{sign}{} %", number(share))
+}
+
+/// Every figure of every neighbour, by layer.
+pub(crate) fn table(run: &Run) -> Table {
+    table_of(run, |_| true)
+}
+
+/// The known figures, for a screen; of three neighbours and more only figures of the users.
+pub(crate) fn brief_table(run: &Run) -> Table {
+    let count = run.summary.interference.as_ref().map_or(0, Vec::len);
+    let is_shown = move |figure: &PricedFigure| match count {
+        0..=2 => figure.share.is_some(),
+        3..=6 => figure.layer == PricedLayer::Users,
+        _ => figure.layer == PricedLayer::Users && figure.figure == "p99",
+    };
+    table_of(run, is_shown)
+}
+
+fn table_of(run: &Run, is_shown: impl Fn(&PricedFigure) -> bool) -> Table {
+    let heading =
+        "neighbour | layer | figure | without: | with: | change: | 95 % interval: | remark";
+    let mut table = Table::headed(heading);
+    for price in run.summary.interference.iter().flatten() {
+        let mut name = price.neighbour.chars().take(NAME_MAX).collect::<String>();
+        let mut layer = "";
+        for figure in price.figures.iter().filter(|figure| is_shown(figure)) {
+            let shown = |value: f64| match figure.unit.as_str() {
+                "us" => format!("{} us", micros(value)),
+                unit => format!("{} {unit}", rate(value)),
+            };
+            let is_same = std::mem::replace(&mut layer, figure.layer.words()) == layer;
+            table.row([
+                std::mem::take(&mut name),
+                if is_same { String::new() } else { layer.to_owned() },
+                figure.figure.clone(),
+                or_dash(figure.without, shown),
+                or_dash(figure.with, shown),
+                or_dash(figure.share, signed),
+                or_dash(figure.interval, |(low, high)| {
+                    format!("{} to {}", number(low), number(high))
+                }),
+                remark(figure),
+            ]);
+        }
+    }
+    table
+}
+
+/// Letters of a neighbour's name in the table.
+const NAME_MAX: usize = 16;
+
+fn remark(figure: &PricedFigure) -> String {
+    match (&figure.why_unknown, figure.is_found) {
+        (Some(why), _) => why.clone(),
+        (None, true) => "a difference".to_owned(),
+        (None, false) => format!("none found{}", smallest(figure)),
+    }
+}
+
+/// Slots of the run, and the rules of the figures.
+pub(crate) fn notes(run: &Run) -> Vec<String> {
+    let Some(seen) = &run.details.interference else { return Vec::new() };
+    let prices = run.summary.interference.iter().flatten();
+    let pairs = prices.map(|price| {
+        let worked = or_dash(price.worked, |worked| format!("{} %", decimal(worked * 100.0, 0)));
+        format!(
+            "{}: {} pairs of slots, at work in {worked} of the counted time",
+            price.neighbour, price.pairs
+        )
+    });
+    let slots = format!(
+        "{} slots of {} s, {} s of settling in each; response times count from the intended start; a \
+         difference is one after the correction for all figures (Holm)",
+        seen.slots.len(),
+        decimal(seen.slot_s, 0),
+        decimal(seen.settling_s, 0)
+    );
+    pairs.chain([slots, "the run's headline figures contain all slots".to_owned()]).collect()
+}
+
+/// A percentile of the response time each second, with the slots of each neighbour shaded.
+pub(crate) fn chart(run: &Run) -> Option<Chart> {
+    let seen = run.details.interference.as_ref()?;
+    let timeline = &run.details.timeline;
+    let mut kinds: Vec<&String> = timeline.iter().flat_map(|it| it.latency_us.keys()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds.retain(|kind| kind.ends_with("_response"));
+    let values = |kind: &str, figure: fn(&_) -> Option<f64>| -> Vec<(f64, f64)> {
+        let of = |second: &Second| Some((second.from_s, figure(second.latency_us.get(kind)?)?));
+        timeline.iter().filter_map(of).collect()
+    };
+    let least = timeline.len() as f64 * DRAWN_SHARE_MIN;
+    let (name, lines) = DRAWN.into_iter().find_map(|(name, figure)| {
+        let lines: Vec<_> = kinds.iter().map(|kind| values(kind, figure)).collect();
+        (!lines.is_empty() && lines.iter().all(|line| line.len() as f64 >= least))
+            .then_some((name, lines))
+    })?;
+    let all = || lines.iter().flatten();
+    let most = all().map(|(_, us)| *us).fold(0.0, f64::max) * 1.05;
+    let until_s = timeline.last().map_or(1.0, |second| second.from_s + second.length_s);
+    let title = format!("{name} of the response time, with and without neighbours");
+    let texts = ("interference-linear", title.as_str(), "response time over time, slots shaded");
+    let across = PlotAxis::new(Scale::between(0.0, until_s), "s");
+    let up = PlotAxis::new(Scale::linear([0.0, most]), "us");
+    let mut plot = Plot::new(&ChartFrame::wide(texts, 200.0, across, up));
+    for slot in &seen.slots {
+        let Some(index) = slot.neighbour else { continue };
+        let color = Color::Series(kinds.len() + index);
+        plot.rectangle([(slot.from_s, 0.0), (slot.to_s, most)], color, 0.15);
+    }
+    for (at, line) in lines.iter().enumerate() {
+        plot.series(at, |plot| plot.line(line, Color::Series(at), 1.6));
+    }
+    let heading = std::iter::once("second").chain(kinds.iter().map(|kind| kind.as_str()));
+    let rows = timeline.iter().map(|second| {
+        let of = |line: &Vec<(f64, f64)>| {
+            or_dash(line.iter().find(|(at, _)| *at == second.from_s), |(_, us)| micros(*us))
+        };
+        std::iter::once(decimal(second.from_s, 0)).chain(lines.iter().map(of)).collect::<Vec<_>>()
+    });
+    let table = Table::of_columns(heading).with_rows(rows);
+    let note = "From the intended start, by petal's clock. Shaded: a neighbour was on.";
+    Some(Chart::new("interference", &title, note, Variant::linear(plot.finish()), table))
+}
+
+/// A run of ten pairs with a neighbour that makes response times a third longer.
+#[cfg(test)]
+pub(crate) fn fixture() -> Run {
+    use petal_model::record::interference::{
+        Interference, InterferenceSlot, Neighbour, NeighbourStart,
+    };
+    use petal_model::record::{IntervalTotals, Ops, fixture};
+    use petal_model::stats::histogram::LatencySummary;
+
+    let mut run = fixture::mixed_run();
+    let slot = |at: usize| {
+        let neighbour = (at % 4 == 0 || at % 4 == 3).then_some(0);
+        let from_s = at as f64 * 6.0;
+        let noise = 1.0 + (at * 7 % 5) as f64 / 100.0;
+        let figure = |us: f64| Some(us * noise * if neighbour.is_some() { 1.35 } else { 1.0 });
+        let response = LatencySummary {
+            count: 4000,
+            mean: figure(600.0),
+            p50: figure(500.0),
+            p99: figure(2000.0),
+            ..LatencySummary::default()
+        };
+        let start = NeighbourStart { at_s: from_s, ended_s: from_s + 6.0, ..Default::default() };
+        InterferenceSlot {
+            neighbour,
+            from_s,
+            to_s: from_s + 6.0,
+            counted_from_s: from_s + 2.0,
+            counted_to_s: from_s + 6.0,
+            starts: neighbour.map(|_| start).into_iter().collect(),
+            totals: Some(IntervalTotals {
+                ops: Ops { total: 4000 + (at * 3 % 7) as u64, ..Ops::default() },
+                op_response_us: Some(response),
+                ..IntervalTotals::default()
+            }),
+            ops_within: None,
+        }
+    };
+    run.details.interference = Some(Interference {
+        neighbours: vec![Neighbour { name: "vacuum".to_owned(), output: None }],
+        slot_s: 6.0,
+        settling_s: 2.0,
+        slots: (0..20).map(slot).collect(),
+        ..Interference::default()
+    });
+    petal_judge::conclude(&mut run);
+    run
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::within;
+
+    #[test]
+    fn the_price_is_said_in_words_and_fits_on_a_screen() {
+        let mut run = fixture();
+        let said = lines(&run).join("\n");
+        assert!(said.starts_with("vacuum costs users: p99 +3") && said.contains(" to "), "{said}");
+        assert!(said.contains("throughput no difference found (under "), "{said}");
+        let shown = within(80, || crate::text::brief_interference(&run, "petal-results/x"));
+        assert!(shown.lines().count() <= 40 && shown.contains("vacuum costs users"), "{shown}");
+        assert!(chart(&run).is_none(), "no response times by second");
+        let price = &mut run.summary.interference.as_mut().unwrap()[0];
+        price.why_unknown = Some("it failed: exit code 2".to_owned());
+        assert_eq!(lines(&run), ["vacuum: the price is unknown (it failed: exit code 2)"]);
+    }
+}
