@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::fuse::{self, Fuse};
-use crate::support::{Ended, Running, Workplace, is_long, record, skip};
+use crate::support::{Ended, Running, Workplace, has_rocksdb, is_long, record, skip};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -19,9 +19,20 @@ fn mounted() -> Option<Fuse> {
 }
 
 /// The target of each engine in petal's own process.
-fn targets(fuse: &Fuse) -> [String; 3] {
+fn targets(fuse: &Fuse) -> [String; 5] {
     let place = fuse.path("data").display().to_string();
-    [format!("device:{place}.dev"), format!("sqlite:{place}"), format!("redb:{place}")]
+    [
+        format!("device:{place}.dev"),
+        format!("sqlite:{place}"),
+        format!("redb:{place}"),
+        format!("lmdb:{place}"),
+        format!("rocksdb:{place}"),
+    ]
+}
+
+/// Whether this system has the database at that place of [`targets`].
+fn is_there(engine: usize) -> bool {
+    engine != 4 || has_rocksdb()
 }
 
 #[track_caller]
@@ -50,13 +61,20 @@ fn whatever_hangs_petal_ends_in_time_after_a_signal() {
         scope.spawn(|| work_hangs("calibrate", 0, fuse::READ));
         if is_long {
             scope.spawn(|| ledger_hangs(fuse::FSYNC, None));
-            scope.spawn(|| run_hangs(2, &[fuse::READ, fuse::WRITE, fuse::FSYNC]));
-            scope.spawn(|| work_hangs("setup", 2, fuse::WRITE));
             scope.spawn(|| work_hangs("setup", 0, fuse::WRITE));
             scope.spawn(|| work_hangs("drop", 0, fuse::OPEN));
             scope.spawn(|| work_hangs("drop", 1, fuse::UNLINK));
         }
     });
+    if is_long {
+        std::thread::scope(|scope| {
+            for engine in (2..5).filter(|engine| is_there(*engine)) {
+                scope.spawn(move || run_hangs(engine, &[fuse::READ, fuse::WRITE, fuse::FSYNC]));
+                scope.spawn(move || work_hangs("setup", engine, fuse::WRITE));
+                scope.spawn(move || work_hangs("drop", engine, fuse::UNLINK));
+            }
+        });
+    }
 }
 
 /// Each kind of request to the target hangs, one kind at a time, before a command or in a run.
@@ -76,7 +94,8 @@ fn whichever_request_hangs_petal_ends_in_time_after_a_signal() {
         fuse::FLUSH,
         fuse::CREATE,
     ];
-    let cases = requests.iter().flat_map(|request| [0, 1, 2].map(|engine| (*request, engine)));
+    let engines: Vec<_> = (0..5).filter(|engine| is_there(*engine)).collect();
+    let cases = requests.iter().flat_map(|request| engines.iter().map(|one| (*request, *one)));
     let cases: Vec<_> = cases.collect();
     for some in cases.chunks(6) {
         std::thread::scope(|scope| {
