@@ -34,11 +34,12 @@ pub fn open(path: &Path, map_bytes: u64, flags: EnvFlags) -> heed::Result<Env> {
     unsafe { options.open(path) }
 }
 
-/// Refuses a file that took the place of petal's before LMDB opened it by its path. LMDB has written
-/// nothing to it yet.
+/// Refuses a file that took the place of petal's while LMDB opened it by its path, which it does twice:
+/// for pages and for commits. LMDB has written nothing to it yet.
 pub fn refuse_other(environment: &Env, file: &File) -> heed::Result<()> {
+    let own = FileId::from(&file.metadata()?);
     let opened = environment.try_clone_inner_file()?;
-    if FileId::from(&opened.metadata()?) == FileId::from(&file.metadata()?) {
+    if FileId::from(&opened.metadata()?) == own && FileId::of(environment.path())? == own {
         return Ok(());
     }
     Err(io::Error::other("another file has taken its place; find out who renames files there")

@@ -136,3 +136,18 @@ fn a_file_without_a_commit_is_nobody_s_and_lmdb_keeps_petal_s_mark() {
     }
     assert_eq!(owner(), FileOwner::Petal);
 }
+
+#[test]
+fn a_file_that_took_the_place_of_petal_s_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new.lmdb");
+    let environment = map::open(&path, 1 << 20, heed::EnvFlags::empty()).unwrap();
+    let opened = std::fs::File::open(&path).unwrap();
+    map::refuse_other(&environment, &opened).unwrap();
+    // LMDB opened another file than petal.
+    std::fs::rename(&path, folder.path().join("moved")).unwrap();
+    let other = std::fs::File::create(&path).unwrap();
+    assert!(map::refuse_other(&environment, &other).is_err());
+    // LMDB's second call would open that file.
+    assert!(map::refuse_other(&environment, &opened).is_err());
+}
