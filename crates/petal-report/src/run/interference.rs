@@ -8,8 +8,11 @@ use crate::charts::{Chart, ChartFrame, Color, Plot, PlotAxis, Scale, Variant};
 use crate::numbers::{UNKNOWN, micros, or_dash, rate};
 use crate::table::Table;
 
+/// A percentile of response times.
+type PercentileOf = fn(&petal_model::stats::histogram::LatencySummary) -> Option<f64>;
+
 /// Percentiles for the chart: the first that nearly every second has is drawn.
-const DRAWN: [(&str, fn(&petal_model::stats::histogram::LatencySummary) -> Option<f64>); 4] =
+const DRAWN: [(&str, PercentileOf); 4] =
     [("p99", |it| it.p99), ("p95", |it| it.p95), ("p90", |it| it.p90), ("p50", |it| it.p50)];
 const DRAWN_SHARE_MIN: f64 = 0.9;
 
