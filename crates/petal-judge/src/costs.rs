@@ -164,9 +164,8 @@ fn values(costs: &Costs, price: Price, unit: PriceUnit, at: Condition) -> Vec<f6
             Price::Lookup => lookups.get(&round)? - parts.row - parts.operator,
             Price::RowLookup => random.get(&round)? - sequential.get(&round)? - parts.index_row(),
             Price::BlockRead => scanned.get(&round)? - cached.get(&round)?,
-            Price::MissShare => 1.0 - f64::from(at.cached_pct) / 100.0,
             Price::Operator => parts.operator,
-            Price::Depth | Price::DepthOfSessions => return None,
+            Price::MissShare | Price::Depth | Price::DepthOfSessions => return None,
         };
         Some(value / unit)
     };
@@ -270,9 +269,17 @@ fn setting_values(costs: &Costs, setting: &PricedSetting) -> Vec<PriceValue> {
             high: found.map(|(.., high)| high.into()),
         }
     };
+    // It is known without a measurement, also at 0.
+    let missing = |at: Condition| PriceValue {
+        sessions: at.sessions,
+        cached_pct: Some(at.cached_pct),
+        value: Some(f64::from(100 - at.cached_pct.min(100)) / 100.0),
+        ..PriceValue::default()
+    };
     match setting.price {
         Price::Depth => vec![of_depth(1)],
         Price::DepthOfSessions => vec![of_depth(costs.sessions)],
+        Price::MissShare => conditions(costs).into_iter().map(missing).collect(),
         price_of => {
             let of = |at: Condition, cached_pct: Option<u8>| {
                 let values = values(costs, price_of, setting.unit, at);
@@ -412,6 +419,12 @@ mod tests {
         costs.assumed_pct = 90;
         conclude(&mut costs);
         assert_eq!(costs.statements, [""; 0], "not measured at this share");
+        costs.settings = vec![setting("missing", Price::MissShare, Some("missing = {value}"))];
+        for (pct, statement) in [(90, "SET missing = 0.1;"), (100, "SET missing = 0;")] {
+            costs.assumed_pct = pct;
+            conclude(&mut costs);
+            assert_eq!(costs.statements[0], statement, "nothing missing is 0, not unknown");
+        }
     }
 
     #[test]
@@ -463,11 +476,6 @@ mod tests {
         // 9,080 of a random row, less 2,030 of a scan's and the entry.
         near(us(Price::RowLookup), 6980.0);
         near(us(Price::BlockRead), 1900.0);
-        let share = |pct| {
-            let at = Condition { cached_pct: pct, ..COLD };
-            values(&costs, Price::MissShare, PriceUnit::Share, at)
-        };
-        assert!(share(90).iter().all(|miss| (miss - 0.1).abs() < 1e-9), "{:?}", share(90));
         // A unit of one read alone, and a setting for one share only.
         let setting = PricedSetting {
             price: Price::SequentialBlock,

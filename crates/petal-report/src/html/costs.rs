@@ -96,7 +96,7 @@ fn tiles(costs: &Costs) -> Vec<Tile> {
     ];
     if let Some(setting) = of_random(costs) {
         let at = setting.at(costs.assumed_pct);
-        let value = or_dash(at.and_then(|value| value.value), significant);
+        let value = or_dash(at.and_then(PriceValue::usable), significant);
         let of = format!("{}, {} % cached", setting.name, costs.assumed_pct);
         tiles.insert(0, Tile::figure("To set", value, unit(setting), of));
     }
