@@ -4,7 +4,8 @@
 use serde::Serialize;
 
 use super::costs::{Condition, Priced, conditions, time};
-use petal_model::numbers::whole;
+use petal_model::numbers::{counted, whole};
+use petal_model::record::Status;
 use petal_model::record::costs::{CostAccess, Costs, PriceUnit, PricedSetting};
 
 /// A time or price under one condition, in both records.
@@ -97,9 +98,9 @@ pub fn compare(before: &Costs, after: &Costs) -> CostsComparison {
             ..PriceChange::default()
         });
     }
-    for setting in &before.settings {
-        let other = after.settings.iter().find(|other| other.name == setting.name);
-        changes.extend(of_setting(setting, other));
+    let added = after.settings.iter().filter(|added| before.setting(&added.name).is_none());
+    for setting in before.settings.iter().chain(added) {
+        changes.extend(of_setting(setting, before, after));
     }
     let is_known = |change: &PriceChange| change.before.is_some() || change.after.is_some();
     CostsComparison {
@@ -109,10 +110,10 @@ pub fn compare(before: &Costs, after: &Costs) -> CostsComparison {
 }
 
 /// The values of a setting under every condition.
-fn of_setting(setting: &PricedSetting, other: Option<&PricedSetting>) -> Vec<PriceChange> {
+fn of_setting(setting: &PricedSetting, before: &Costs, after: &Costs) -> Vec<PriceChange> {
     let values = setting.values.iter().map(|value| {
-        let of = |setting: &PricedSetting| {
-            let found = setting.values.iter().find(|other| {
+        let of = |costs: &Costs| {
+            let found = costs.setting(&setting.name)?.values.iter().find(|other| {
                 (other.sessions, other.cached_pct) == (value.sessions, value.cached_pct)
             })?;
             Some(PriceRange { value: found.value?, low: found.low, high: found.high })
@@ -123,8 +124,8 @@ fn of_setting(setting: &PricedSetting, other: Option<&PricedSetting>) -> Vec<Pri
             is_setting: true,
             sessions: value.sessions,
             cached_pct: value.cached_pct,
-            before: of(setting),
-            after: other.and_then(of),
+            before: of(before),
+            after: of(after),
             ..PriceChange::default()
         }
     });
@@ -151,6 +152,21 @@ fn warnings(before: &Costs, after: &Costs) -> Vec<String> {
         sessions(after),
         "compare the columns of one session only",
     );
+    let page_cache = |costs: &Costs| {
+        if costs.page_cache_kept.is_some() { "used" } else { "not used" }.to_owned()
+    };
+    differ(
+        "page cache",
+        page_cache(before),
+        page_cache(after),
+        "blocks that are not cached may come from it in one of them",
+    );
+    for (when, costs) in [("before", before), ("after", after)] {
+        if costs.status != Status::Complete {
+            let rounds = counted(costs.rounds, "round");
+            warnings.push(format!("{when} ended early ({}, {rounds})", costs.status.name()));
+        }
+    }
     warnings
 }
 
@@ -180,7 +196,13 @@ mod tests {
             values: vec![PriceValue { sessions: 1, cached_pct: Some(0), ..setting }],
             ..PricedSetting::default()
         };
-        Costs { sessions: 1, cells: vec![random], settings: vec![setting], ..Costs::default() }
+        Costs {
+            status: Status::Complete,
+            sessions: 1,
+            cells: vec![random],
+            settings: vec![setting],
+            ..Costs::default()
+        }
     }
 
     fn value(value: f64, low: f64, high: f64) -> PriceValue {
@@ -221,12 +243,19 @@ mod tests {
         let after = Costs {
             settings: Vec::new(),
             version: "16".to_owned(),
+            status: Status::Interrupted,
+            page_cache_kept: Some("not this host".to_owned()),
             ..costs([200, 201, 202], PriceValue::default())
         };
         let found = compare(&before, &after);
         let setting = &found.changes[1];
         assert_eq!((setting.change_pct, setting.differs, setting.after), (None, None, None));
         assert_eq!(found.changes[0].differs, Some(false), "the same times");
-        assert_eq!(found.warnings.len(), 1, "{:?}", found.warnings);
+        let about: Vec<Option<&str>> =
+            found.warnings.iter().map(|warning| warning.split(' ').next()).collect();
+        assert_eq!(about, [Some("server:"), Some("page"), Some("after")]);
+        // A setting of the later record alone is there, too.
+        let setting = &compare(&after, &before).changes[1];
+        assert!(setting.before.is_none() && setting.after.is_some(), "{setting:?}");
     }
 }

@@ -27,11 +27,18 @@ pub fn render(names: [&str; 2], before: &Costs, after: &Costs, found: &CostsComp
     out.push('\n');
     let shown = shown(found, after.assumed_pct);
     out.push_str(&table(&shown).render());
-    let differ = shown.iter().filter(|change| change.differs == Some(true)).count();
+    let judged: Vec<bool> = shown.iter().filter_map(|change| change.differs).collect();
+    let differ = judged.iter().filter(|differs| **differs).count();
     out.push_str(&line(&format!(
         "{differ} of {} differ: their 95 % intervals do not meet. All conditions: --json",
-        shown.len()
+        judged.len()
     )));
+    let unknown = shown.len() - judged.len();
+    if unknown > 0 {
+        out.push_str(&line(&format!(
+            "{unknown} not judged: a value or its interval (three rounds) is missing"
+        )));
+    }
     let count = found.warnings.len();
     let kept = if count > WARNINGS_MAX { WARNINGS_MAX - 1 } else { count };
     for warning in &found.warnings[..kept] {
@@ -125,6 +132,7 @@ mod tests {
                 change("sequential blocks", false, Some(50), Some(true)),
                 change("random_page_cost", true, Some(0), None),
                 change("random_page_cost", true, Some(90), Some(false)),
+                change("cpu_tuple_cost", true, Some(90), None),
             ],
             warnings: vec!["blocks: 8192 bytes before, 16384 after".to_owned()],
         };
@@ -144,7 +152,9 @@ mod tests {
         -----------------------------  --------  -----  ------  -------
         random blocks, 0 % cached, us  206 ±3 %    103   -50 %      yes
         random_page_cost               206 ±3 %    103   -50 %       no
+        cpu_tuple_cost                 206 ±3 %    103   -50 %        -
         1 of 2 differ: their 95 % intervals do not meet. All conditions: --json
+        1 not judged: a value or its interval (three rounds) is missing
         - blocks: 8192 bytes before, 16384 after
         ");
     }

@@ -263,6 +263,10 @@ impl Costs {
             .find(|cell| (cell.access, cell.sessions, cell.cached_pct) == (access, sessions, pct))
     }
 
+    pub fn setting(&self, name: &str) -> Option<&PricedSetting> {
+        self.settings.iter().find(|setting| setting.name == name)
+    }
+
     /// Blocks that the database was to ask for ahead, in ascending order.
     pub fn depths(&self) -> Vec<u32> {
         let mut depths: Vec<u32> = self
