@@ -434,10 +434,10 @@ fn an_error_text_of_megabytes_is_cut() {
 #[test]
 fn an_answer_of_oracle_without_an_end_costs_neither_memory_nor_time() {
     const BUDGET: &str = "ulimit -t 60; ulimit -v 3000000";
-    let told = ["the answer has more rows or bytes", "exceeds 256 MiB"];
+    let reasons = ["the answer has more rows or bytes", "exceeds 256 MiB"];
     let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
     stand_in.fails_at("log-on 2", 0, Fault::Endless);
-    petal(&work, &stand_in, &["check"]).after(BUDGET).exits(3).telling(&told);
+    petal(&work, &stand_in, &["check"]).after(BUDGET).exits(3).telling(&reasons);
     for (side, at) in
         [("server", LOOP), ("client", "COUNT(c2) FROM petal1_cf1 t WHERE custid BETWEEN :1")]
     {
@@ -446,7 +446,7 @@ fn an_answer_of_oracle_without_an_end_costs_neither_memory_nor_time() {
         let args = ["run", "--run-time", "2", "--loop", side, "--json"];
         let run = petal(&work, &stand_in, &args).after(BUDGET).exits(1).json();
         let message = run["sessions_lost"][0]["message"].as_str().unwrap();
-        assert!(told.iter().all(|words| message.contains(words)), "{message}");
+        assert!(reasons.iter().all(|words| message.contains(words)), "{message}");
     }
 }
 

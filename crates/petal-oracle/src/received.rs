@@ -34,14 +34,14 @@ pub struct ReceiveWatch {
 
 /// A connection that the driver makes or has.
 pub struct Watched {
-    /// Sockets that existed before the connection.
-    before: HashSet<String>,
     calls: AtomicU64,
     state: Mutex<WatchState>,
 }
 
 #[derive(Default)]
 struct WatchState {
+    /// Sockets that existed before the connection; empty as soon as its own is known.
+    before: HashSet<String>,
     /// The connection's socket, as soon as it is known; -1 if this host does not show it.
     socket: Option<Socket>,
     /// Calls at the last look, and bytes received when they were first seen.
@@ -61,11 +61,9 @@ impl ReceiveWatch {
     /// Watches a connection that is made next; the first one starts the thread, which ends with the
     /// watch.
     pub fn begin(self: &Arc<Self>) -> Result<Arc<Watched>, ThreadError> {
-        let connection = Arc::new(Watched {
-            before: sockets().map(|socket| socket.name).collect(),
-            calls: AtomicU64::new(0),
-            state: Mutex::default(),
-        });
+        let before = sockets().map(|socket| socket.name).collect();
+        let state = Mutex::new(WatchState { before, ..WatchState::default() });
+        let connection = Arc::new(Watched { calls: AtomicU64::new(0), state });
         let mut connections = self.connections.lock();
         if connections.is_empty() {
             let watch = Arc::downgrade(self);
@@ -131,13 +129,13 @@ impl Watched {
         let Some(socket) = &state.socket else {
             // A log-on: all that its socket receives counts.
             let is_ours = |socket: &Socket| {
-                !self.before.contains(&socket.name) && !known.contains(&socket.name)
+                !state.before.contains(&socket.name) && !known.contains(&socket.name)
             };
-            for socket in sockets().filter(is_ours) {
-                if bytes_received(socket.number).is_some_and(|bytes| bytes > MOST) {
-                    state.is_closed |= socket.close();
-                }
-            }
+            let too_long =
+                |socket: &Socket| bytes_received(socket.number).is_some_and(|bytes| bytes > MOST);
+            let long = sockets().filter(is_ours).filter(too_long);
+            let is_closed = long.fold(false, |is_closed, socket| is_closed | socket.close());
+            state.is_closed |= is_closed;
             return;
         };
         let Some(bytes) = bytes_received(socket.number) else { return };
