@@ -40,8 +40,15 @@ pub struct PeakAndKnee {
     pub load_off: f64,
     /// Position of the cell with the most power; None if no power is known.
     pub knee: Option<usize>,
-    /// The share of the most power that the knee may lack, with 95 %.
-    pub power_off: f64,
+    /// The share of the most power that the knee may lack, with 95 %; None without a knee.
+    pub power_off: Option<f64>,
+}
+
+impl PeakAndKnee {
+    /// Returns whether the peak, and the knee if there is one, are known within a share.
+    pub fn is_within(&self, precision: f64) -> bool {
+        self.load_off <= precision && self.power_off.is_none_or(|off| off <= precision)
+    }
 }
 
 /// Returns the next cell of a ladder: each cell once, from the fewest sessions; then the peak, the
@@ -102,7 +109,7 @@ impl LineCurves {
             load: top.exp(),
             load_off: (SIDES * variance.sqrt()).exp_m1(),
             knee: self.power.as_ref().map(|power| highest(&power.mean())),
-            power_off: lacks.map_or(0.0, |lacks| quantile(lacks, 0.95)),
+            power_off: lacks.map(|lacks| quantile(lacks, 0.95)),
         }
     }
 
@@ -174,8 +181,7 @@ pub fn doublings(sessions: &[u32]) -> Vec<usize> {
     found
 }
 
-/// Returns the next cell of an adaptive line: the doublings first, then the most informative
-/// one,
+/// Returns the next cell of an adaptive line: the doublings first, then the most informative one,
 /// until peak and knee are within `precision` (a share), or there are `most` runs.
 pub fn adaptive(
     sessions: &[u32],
@@ -183,18 +189,18 @@ pub fn adaptive(
     precision: f64,
     most: usize,
 ) -> Option<usize> {
+    if readings.len() >= most {
+        return None;
+    }
     let is_read = |at: usize| readings.iter().any(|reading| reading.at == at);
     let outline = doublings(sessions);
     if let Some(next) = outline.into_iter().find(|&at| !is_read(at)) {
         return Some(next);
     }
-    if readings.len() >= most {
-        return None;
-    }
     let is_bad = |at: usize| readings.iter().any(|r| r.at == at && r.load.is_none());
     let curves = LineCurves::through(sessions, readings)?;
     let found = curves.peak_and_knee();
-    if found.load_off <= precision && found.power_off <= precision {
+    if found.is_within(precision) {
         return None;
     }
     curves.most_informative(is_bad)

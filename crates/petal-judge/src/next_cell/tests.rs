@@ -236,7 +236,7 @@ fn a_quiet_line_ends_within_its_precision_after_few_runs() {
     }
     let found = LineCurves::through(&GRID, &readings).unwrap().peak_and_knee();
     assert!(readings.len() <= 16, "{}", readings.len());
-    assert!(found.load_off <= 0.02 && found.power_off <= 0.02, "{found:?}");
+    assert!(found.is_within(0.02) && found.power_off.is_some(), "{found:?}");
     assert!((found.load / line.piops[11] - 1.0).abs() < 0.02, "{found:?}");
     assert_eq!(GRID[found.peak], 64);
 }
@@ -259,6 +259,17 @@ fn a_cell_that_measured_nothing_is_not_tried_for_ever() {
     let all: Vec<LineReading> = (0..4).map(failed).collect();
     assert_eq!(ladder(4, &all, 3), None);
     assert_eq!(adaptive(&[1, 2, 4, 8], &all, 0.02, 16), None);
+}
+
+#[test]
+fn a_line_of_more_doublings_than_runs_ends_at_its_most_runs() {
+    let mut readings = Vec::new();
+    while let Some(at) = adaptive(&GRID, &readings, 0.02, 3) {
+        readings.push(LineReading { at, load: Some(100.0), power: None });
+    }
+    assert_eq!(readings.len(), 3);
+    let found = LineCurves::through(&GRID, &readings).unwrap().peak_and_knee();
+    assert_eq!((found.knee, found.power_off), (None, None), "no read latency, no knee");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! The rule that chooses the cells of a sweep: all of them in each round, or each next one from the figures so
-//! far. The choice itself is a judgement; this is its name in a plan, and the session counts that
-//! it may choose from.
+//! The rule that chooses the cells of a sweep: all of them in each round, or each next one from the
+//! figures so far. The choice itself is a judgement; this is its name in a plan, and the session
+//! counts that it may choose from.
 
 use serde::{Deserialize, Serialize};
 

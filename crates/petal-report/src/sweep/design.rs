@@ -59,21 +59,23 @@ fn words(line: &FoundOnLine, plan: &SweepPlan) -> String {
         percent(found.load_off),
         counted(line.peak_sessions, "session"),
     );
-    if let Some(knee) = line.knee_sessions {
-        let (knee, off) = (counted(knee, "session"), percent(found.power_off));
+    words.push_str(&match line.knee_sessions.zip(found.power_off) {
+        Some((knee, off)) => format!(
+            "; knee at {}, at most {} % below the best PIOPS over latency",
+            counted(knee, "session"),
+            percent(off)
+        ),
+        None => "; no knee, because no read latency is known".to_owned(),
+    });
+    if let Design::Adaptive { precision, runs_max } = plan.design
+        && !found.is_within(precision)
+        && line.runs >= runs_max as usize
+    {
+        let more = 2 * runs_max;
         words.push_str(&format!(
-            "; knee at {knee}, at most {off} % below the best PIOPS over latency"
+            "; not within {} % after the most runs: --max-runs {more} goes on",
+            percent(precision)
         ));
-    }
-    if let Design::Adaptive { precision, runs_max } = plan.design {
-        let is_wide = found.load_off > precision || found.power_off > precision;
-        if is_wide && line.runs >= runs_max as usize {
-            let more = 2 * runs_max;
-            words.push_str(&format!(
-                "; not within {} % after the most runs: --max-runs {more} goes on",
-                percent(precision)
-            ));
-        }
     }
     words
 }
