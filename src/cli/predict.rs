@@ -53,10 +53,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         ));
     }
     match matches.get_flag("json") {
-        true => console.result(
-            &serde_json::to_string_pretty(&lines)
-                .map_err(CommandError::failed("the prediction is no JSON"))?,
-        ),
+        true => {
+            let text = petal_report::json::pretty(&lines);
+            console.result(&text.map_err(CommandError::failed("the prediction is no JSON"))?);
+        }
         false => console.result(&petal_report::predict::render(&lines)),
     }
     Ok(Exit::Done)

@@ -648,18 +648,28 @@ fn sessions_in_order(sweep: &Value) -> Vec<(u64, u64)> {
     cells.map(|cell| (factor(cell, "sessions").parse().unwrap(), count(cell, "/repeat"))).collect()
 }
 
+/// Kills a sweep after two cells, and returns their marks.
+fn killed_after_two(work: &Workplace, args: &[&str]) -> BTreeMap<String, (u64, i64, i64)> {
+    let mut petal = work.petal(args).start();
+    let there = || begun(work).map(|dir| marks(&dir)).unwrap_or_default();
+    petal.until("two cells", || there().len() > 1);
+    petal.kill();
+    marks(&folder(work))
+}
+
+fn assert_kept(before: &BTreeMap<String, (u64, i64, i64)>, dir: &Path) {
+    let after = marks(dir);
+    assert!(before.iter().all(|(name, mark)| after.get(name) == Some(mark)), "a run was repeated");
+}
+
 #[test]
 fn a_ladder_doubles_the_sessions_then_repeats_some_and_resumes_after_a_kill() {
     let work = Workplace::loaded(2, "8M");
     let args = sweep(&["--ladder", "--sessions", "1-8"]);
     let plan = work.petal([args.as_slice(), &["--dry-run"]].concat()).exits(0);
     assert!(plan.stdout.contains("each next cell is chosen"), "{}", plan.stdout);
-    let mut petal = work.petal(&args).start();
-    let there = || begun(&work).map(|dir| marks(&dir)).unwrap_or_default();
-    petal.until("two cells", || there().len() > 1);
-    petal.kill();
+    let before = killed_after_two(&work, &args);
     let dir = folder(&work);
-    let before = marks(&dir);
     let swept = work.petal(&args).exits(0).json();
     assert_eq!((swept["status"].as_str(), folder(&work)), (Some("complete"), dir.clone()));
     let runs = sessions_in_order(&swept);
@@ -667,8 +677,7 @@ fn a_ladder_doubles_the_sessions_then_repeats_some_and_resumes_after_a_kill() {
     assert_eq!(first, [1, 2, 4, 8]);
     let repeats = runs.iter().filter(|run| run.1 == 3).count();
     assert!((2..=4).contains(&repeats) && runs.len() < 12 + 1, "{runs:?}");
-    let after = marks(&dir);
-    assert!(before.iter().all(|(name, mark)| after.get(name) == Some(mark)), "a run was repeated");
+    assert_kept(&before, &dir);
     assert_eq!(swept["plan"]["design"]["kind"], "ladder");
     let report = fs::read_to_string(dir.join("report.txt")).unwrap();
     assert!(report.contains("by a curve through"), "{report}");
@@ -680,15 +689,19 @@ fn a_ladder_doubles_the_sessions_then_repeats_some_and_resumes_after_a_kill() {
 }
 
 #[test]
-fn an_adaptive_sweep_ends_at_its_most_runs_and_goes_on_with_more() {
+fn an_adaptive_sweep_resumes_after_a_kill_ends_at_its_most_runs_and_goes_on_with_more() {
+    fn args(most: &str) -> Vec<&str> {
+        sweep(&["--adaptive", "--sessions", "1-4", "--precision", "0.1%", "--max-runs", most])
+    }
     let work = Workplace::loaded(2, "8M");
     let of = |most: &str| {
-        let asked = ["--adaptive", "--sessions", "1-4", "--precision", "0.1%", "--max-runs", most];
-        let swept = work.petal(sweep(&asked)).exits(0).json();
+        let swept = work.petal(args(most)).exits(0).json();
         assert_eq!(swept["status"], "complete");
         sessions_in_order(&swept)
     };
+    let before = killed_after_two(&work, &args("5"));
     let runs = of("5");
+    assert_kept(&before, &folder(&work));
     assert_eq!(runs.len(), 5);
     let first: Vec<u64> = runs[..3].iter().map(|run| run.0).collect();
     assert_eq!(first, [1, 2, 4]);
@@ -701,4 +714,28 @@ fn an_adaptive_sweep_ends_at_its_most_runs_and_goes_on_with_more() {
     ] {
         work.petal(sweep(&args)).exits(2).telling(&[words]);
     }
+}
+
+#[test]
+fn lines_are_predicted_from_their_other_cells_or_refused_with_the_reason() {
+    let work = Workplace::loaded(2, "8M");
+    let mut table = "sessions,update_pct,piops,read_us\n".to_owned();
+    for n in [1.0, 2.0, 4.0, 8.0, 16.0, 32.0] {
+        let piops: f64 = 1000.0 * n / (1.0 + 0.05 * (n - 1.0) + 0.001 * n * (n - 1.0));
+        table.push_str(&format!("{n},0,{piops},{}\n", 0.8e6 * n / piops));
+    }
+    work.write("law.csv", table);
+    let found = work.petal(["predict", "law.csv", "--sessions", "12,64,65"]).exits(0).stdout;
+    for words in ["Errors of PIOPS on held-out cells", "by USL", "7,134", "over twice 32 sessions"]
+    {
+        assert!(found.contains(words), "{words}: {found}");
+    }
+    work.petal(sweep(&["--sessions", "1,2,3"])).exits(0);
+    let dir = folder(&work).display().to_string();
+    let lines = work.petal(["predict", "law.csv", &dir, "--json"]).exits(0).json();
+    assert_eq!((&lines[0]["used"], &lines[0]["refused"]), (&"usl".into(), &Value::Null));
+    assert!(lines[0]["name"].as_str().unwrap().starts_with("law.csv, "), "{lines}");
+    assert!(lines[1]["refused"].as_str().unwrap().starts_with("it has 3 cells"), "{lines}");
+    work.petal(["predict", "none.csv"]).exits(3).telling(&["none.csv"]);
+    work.petal(["predict", "law.csv", "--sessions", "0"]).exits(2).telling(&["--sessions"]);
 }

@@ -2,11 +2,11 @@
 //! sweep. Each family of curves predicts cells that it has not seen; the one with the least error
 //! is used, and its error is part of the answer. A line that no family fits is not predicted.
 
-use petal_model::numbers::decimal;
 use serde::Serialize;
 
 use crate::estimate::{mean, median};
 use crate::petals::{PetalLine, Petals};
+use petal_model::numbers::{counted, decimal};
 
 /// Fewest cells: three make a curve, and one more tests it.
 const CELLS_MIN: usize = 4;
@@ -156,6 +156,8 @@ pub struct PredictedCell {
     pub piops: Option<f64>,
     pub read_us: Option<f64>,
     pub measured_piops: Option<f64>,
+    /// The family that predicts it: beyond the cells always USL. None without a prediction.
+    pub family: Option<Family>,
     /// Reason for an unknown prediction.
     pub unknown: Option<String>,
 }
@@ -204,12 +206,13 @@ fn predict_line(line: &PetalLine, asked: &[u32]) -> PredictedLine {
     };
     predicted.refused = match best {
         None => Some(format!(
-            "it has {} cells with PIOPS; a prediction and its test take {CELLS_MIN}",
-            cells.len()
+            "it has {} with PIOPS; a prediction and its test take {CELLS_MIN}: name a sweep with more \
+             session counts, or a folder of such runs",
+            counted(cells.len() as u64, "cell")
         )),
         Some(best) if best.median > ERROR_MAX => Some(format!(
-            "PIOPS do not follow a smooth curve: {} is off by {} % on held-out cells, and {:.0} % \
-             is the most; add repeats, or cells between the present ones",
+            "PIOPS do not follow a smooth curve: the better family, {}, has a median error of {} % \
+             on held-out cells, more than {:.0} %; add repeats, or cells between the present ones",
             best.family.words(),
             decimal(100.0 * best.median, 0),
             100.0 * ERROR_MAX,
@@ -277,6 +280,7 @@ fn predict_cell(
         piops,
         read_us: piops.zip(in_reads).map(|(piops, share)| share * at * 1e6 / piops),
         measured_piops: measured.map(|cell| cell.piops),
+        family: family.as_ref().ok().copied().filter(|_| piops.is_some()),
         unknown: family.err(),
     }
 }
@@ -292,16 +296,26 @@ fn beyond(at: f64, cells: &[CellFigures], usl: Option<&HeldOut>) -> Result<Famil
     }
     match usl.and_then(|usl| usl.beyond) {
         Some(off) if off <= ERROR_MAX => Ok(Family::Usl),
-        Some(off) => Err(format!("USL is off by {:.0} % at the end", 100.0 * off)),
+        Some(off) => Err(format!("USL is off by {} % at the end", decimal(100.0 * off, 0))),
         None => Err("USL does not fit".to_owned()),
     }
 }
 
-/// Median and mean of the held-out errors of a family over several lines; None if no line has it.
-pub fn over_lines(lines: &[PredictedLine], family: Family) -> Option<(f64, f64)> {
+/// Held-out errors of a family over the lines that have it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ErrorOverLines {
+    pub lines: usize,
+    /// Median and mean of the lines' medians.
+    pub median: f64,
+    pub mean: f64,
+}
+
+/// Returns the errors of a family over several lines; None if fewer than two lines have it.
+pub fn over_lines(lines: &[PredictedLine], family: Family) -> Option<ErrorOverLines> {
     let held = lines.iter().flat_map(|line| &line.held_out).filter(|held| held.family == family);
     let medians: Vec<f64> = held.map(|held| held.median).collect();
-    Some((median(&medians)?, mean(&medians)?))
+    let lines = Some(medians.len()).filter(|lines| *lines > 1)?;
+    Some(ErrorOverLines { lines, median: median(&medians)?, mean: mean(&medians)? })
 }
 
 #[cfg(test)]
@@ -351,9 +365,14 @@ mod tests {
         let power = |n: u32| (n, 1000.0 * f64::from(n).powf(0.5));
         let [found] = predict(&line(&[1, 4, 16, 64].map(power)), &[8]).try_into().unwrap();
         assert_eq!(found.used, Some(Family::Interpolation));
+        assert!(found.predicted.iter().all(|cell| cell.family.is_some() == cell.piops.is_some()));
         let cell = found.predicted.iter().find(|cell| cell.sessions == 8).unwrap();
         assert!((cell.piops.unwrap() / power(8).1 - 1.0).abs() < 1e-9);
-        assert!(over_lines(&[found], Family::Interpolation).unwrap().0 < 1e-9);
+        let [short] = predict(&line(&[1, 2].map(power)), &[]).try_into().unwrap();
+        let lines = [found.clone(), short.clone(), found];
+        let over = over_lines(&lines, Family::Interpolation).unwrap();
+        assert!(over.lines == 2 && over.median < 1e-9, "a line without errors does not count");
+        assert_eq!(over_lines(&lines[1..], Family::Interpolation), None, "of one line");
     }
 
     #[test]
