@@ -196,7 +196,7 @@ impl CostSession for SqliteCosts {
             // To the end, or the statement would stay open.
             while rows.next()?.is_some() {}
             let elapsed = begin.elapsed();
-            // Each row is a block of its own; the few others are of the index and the upper levels.
+            // Each row is in another block; the few other blocks are of the index and the upper levels.
             let hits = units.saturating_sub(take_cache_counts(connection).misses);
             let blocks = access.reads_blocks().then_some((units, hits));
             Ok(CostRead { elapsed, units, blocks })
