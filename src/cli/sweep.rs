@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use clap::{ArgAction, ArgMatches, Command};
+use clap::{ArgAction, ArgGroup, ArgMatches, Command};
 
 use crate::runner::WorkContext;
 use crate::runner::peers::Together;
@@ -25,10 +25,13 @@ use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::{launch, metrics, source};
 
+/// The share within which an adaptive sweep finds peak and knee by default.
+const PRECISION: f64 = 0.02;
 const EXAMPLES: &str = "\
 Examples:
   petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3 --run-time 60
   petal sweep --ladder                              peak and knee of 1 to 64 sessions
+  petal sweep --sessions 8 --update-pct 0,20 --precision 2%    as many runs as it takes
   petal sweep --sessions 8,32 --redo-stress LITE,HEAVY --update-pct 100
   petal sweep --readers 0,16 --writers 0,4          readers, writers, and both
   petal sweep --sessions 8 --block-sz 4K,8K,16K --load -s 4 --scale 1G
@@ -60,17 +63,22 @@ pub fn command() -> Command {
         )
         .arg(flag("adaptive", "Choose each next cell where peak and knee are least known, 1-64"))
         .arg(
-            value("precision", "N%", "Adaptive: end when peak and knee are known within it")
-                .default_value("2%")
-                .value_parser(share)
-                .requires("adaptive"),
+            value(
+                "precision",
+                "N%",
+                "Repeat until PIOPS of each cell, with --adaptive peak and knee, are known within it \
+                 [default with --adaptive: 2%]",
+            )
+            .value_parser(share)
+            .conflicts_with("ladder"),
         )
         .arg(
-            value("max-runs", "N", "Adaptive: the most runs of a line")
+            value("max-runs", "N", "The most runs of a cell with --precision, of a line with --adaptive")
                 .default_value("16")
                 .value_parser(args::whole::<u32>(3, 1000))
-                .requires("adaptive"),
+                .requires("by-figures"),
         )
+        .group(ArgGroup::new("by-figures").args(["precision", "adaptive"]).multiple(true))
         .arg(flag("dry-run", "Show cells, order and time, and run nothing"))
         .arg(flag("load", "Load the schemas that are missing, before the first cell"))
         .arg(flag("fresh", "Begin again; the present folder is kept under another name"))
@@ -94,6 +102,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let is_given = matches.value_source("DB") == Some(clap::parser::ValueSource::CommandLine);
     let targets = matches.get_many::<String>("DB").filter(|_| is_given).unwrap_or_default();
     let design = asked_design(matches);
+    if design.ends_by_figures() && flags.contains_key("REPEATS") {
+        return Err(CommandError::usage(
+            "--repeats: with --precision or --adaptive the figures decide how often petal repeats; name \
+             the most runs by --max-runs",
+        ));
+    }
     let sessions = matches.get_one("sessions").map(String::as_str);
     let sessions = design.sessions(sessions).map_err(|why| {
         CommandError::usage(format!("--sessions: {why}; write a range or a list"))
@@ -126,12 +140,14 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 }
 
 fn asked_design(matches: &ArgMatches) -> Design {
-    match (matches.get_flag("ladder"), matches.get_flag("adaptive")) {
-        (true, _) => Design::Ladder,
-        (_, true) => Design::Adaptive {
-            precision: matches.get_one("precision").copied().unwrap_or(0.02),
-            runs_max: matches.get_one("max-runs").copied().unwrap_or(16),
-        },
+    let runs_max = matches.get_one("max-runs").copied().unwrap_or(16);
+    let precision = matches.get_one("precision").copied();
+    match (matches.get_flag("ladder"), matches.get_flag("adaptive"), precision) {
+        (true, ..) => Design::Ladder,
+        (_, true, precision) => {
+            Design::Adaptive { precision: precision.unwrap_or(PRECISION), runs_max }
+        }
+        (.., Some(precision)) => Design::Repeated { precision, runs_max },
         _ => Design::Grid,
     }
 }

@@ -717,6 +717,45 @@ fn an_adaptive_sweep_resumes_after_a_kill_ends_at_its_most_runs_and_goes_on_with
 }
 
 #[test]
+fn cells_are_repeated_until_they_are_known_and_compared_at_any_number_of_runs() {
+    fn args(most: &str) -> Vec<&str> {
+        sweep(&["--sessions", "1,2", "--precision", "50%", "--max-runs", most])
+    }
+    let work = Workplace::loaded(2, "8M");
+    let swept = work.petal(args("4")).exits(0).json();
+    assert_eq!(
+        (&swept["status"], &swept["plan"]["design"]["kind"]),
+        (&"complete".into(), &"repeated".into())
+    );
+    let cells = swept["repeated"].as_array().unwrap();
+    assert_eq!(cells.len(), 2);
+    for cell in cells {
+        let (runs, off) = (count(cell, "/runs"), cell["off"].as_f64());
+        assert!((3..=4).contains(&runs), "{cell}");
+        let is_known = off.is_some_and(|off| off <= 0.5);
+        assert!(cell["end"] == if is_known { "width" } else { "most_runs" }, "{cell}");
+    }
+    let dir = folder(&work).display().to_string();
+    let report = fs::read_to_string(folder(&work).join("report.txt")).unwrap();
+    assert!(report.contains("of 2 cells have PIOPS within 50.0 %"), "{report}");
+    let compared = work.petal(["compare", &dir, &dir, "--json"]).exits(0).json();
+    assert_eq!(compared["cells"][0]["figures"][0]["changes"][0]["method"], "anytime");
+    assert!(compared["notes"].to_string().contains("repeated-by-figures"), "{compared}");
+    // Once more: nothing is run.
+    assert_eq!(
+        sessions_in_order(&work.petal(args("4")).exits(0).json()),
+        sessions_in_order(&swept)
+    );
+    for (args, words) in [
+        (["--precision=2%", "--ladder"], "cannot be used with"),
+        (["--precision=2%", "--repeats=3"], "the figures decide"),
+        (["--max-runs=3", "--sessions=1"], "--precision"),
+    ] {
+        work.petal(sweep(&args)).exits(2).telling(&[words]);
+    }
+}
+
+#[test]
 fn lines_are_predicted_from_their_other_cells_or_refused_with_the_reason() {
     let work = Workplace::loaded(2, "8M");
     let mut table = "sessions,update_pct,piops,read_us\n".to_owned();

@@ -19,6 +19,9 @@ const BOOTSTRAP_MIN: usize = 5;
 const OUTLIER_MIN: usize = 5;
 /// Rounding error: some thousands of the last bits of a float.
 const ROUNDING: f64 = 1e-12;
+/// Precision (inverse variance, in deviations) of the differences that the anytime-valid interval
+/// looks for.
+const ANYTIME_PRECISION: f64 = 0.03;
 const RESAMPLES: usize = 10_000;
 /// Fixed, so that a report says the same each time it is made.
 const BOOTSTRAP_SEED: u64 = 0x0070_6574_616c;
@@ -63,6 +66,14 @@ impl Estimate {
         Some(Self { half_width: interval.map(|(low, high)| (high - low) / 2.0), interval, ..plain })
     }
 
+    /// Replaces the interval by the one that holds at any number of values, for figures that
+    /// decided how often they were repeated.
+    pub fn anytime(self) -> Self {
+        let half_width = anytime_half_width(&self.values, CONFIDENCE);
+        let interval = half_width.map(|half| (self.mean - half, self.mean + half));
+        Self { half_width, interval, ..self }
+    }
+
     /// The standard deviation as a share of the mean (the coefficient of variation).
     pub fn variation(&self) -> Option<f64> {
         self.deviation.filter(|_| self.mean != 0.0).map(|deviation| deviation / self.mean.abs())
@@ -102,6 +113,18 @@ pub fn deviation(values: &[f64]) -> Option<f64> {
     }
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     Some((squares / (values.len() as f64 - 1.0)).sqrt())
+}
+
+/// Half the width of the interval of a mean that holds with `confidence` at every number of values
+/// together, so that the values may decide when to stop: a t test whose alternatives are mixed by a
+/// normal distribution (Robbins 1970, Lai 1976). None if it is unbounded, as of two values.
+pub fn anytime_half_width(values: &[f64], confidence: f64) -> Option<f64> {
+    let deviation = deviation(values)?;
+    let count = values.len() as f64;
+    let shrinkage = ANYTIME_PRECISION / (count + ANYTIME_PRECISION);
+    let bound = ((1.0 - confidence) * shrinkage.sqrt()).powf(-2.0 / count);
+    let squared_t = (count - 1.0) * (bound - 1.0) / (1.0 - bound * shrinkage);
+    (bound * shrinkage < 1.0).then(|| (squared_t / count).sqrt() * deviation)
 }
 
 /// The value of Student's t with these degrees of freedom that has `confidence` between minus and
@@ -217,6 +240,19 @@ mod tests {
         assert_eq!(outlier(&[100.0, 110.0, 130.0, 105.0, 120.0]), None);
         assert_eq!(outlier(&[100.0, 100.1, 130.0]), None);
         assert_eq!(outlier(&[5.0; 5]), None);
+    }
+
+    /// By hand, of four values with the deviation 1: r = 0.03/4.03, K = (20/sqrt(r))^(1/2) = 15.225,
+    /// t^2 = 3 (K - 1)/(1 - K r) = 48.13.
+    #[test]
+    fn the_interval_that_holds_at_any_number_of_runs_is_wider() {
+        let half = 0.75_f64.sqrt();
+        let plain = Estimate::of([-half, -half, half, half].map(|off| 100.0 + off).into()).unwrap();
+        let anytime = plain.clone().anytime();
+        assert!(close(anytime.half_width.unwrap(), 3.469, 1e-3), "{anytime:?}");
+        assert!(anytime.half_width > plain.half_width && anytime.mean == plain.mean);
+        assert_eq!(anytime_half_width(&[1.0, 2.0], CONFIDENCE), None, "unbounded");
+        assert_eq!(anytime_half_width(&[1.0], CONFIDENCE), None);
     }
 
     #[test]

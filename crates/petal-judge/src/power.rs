@@ -8,6 +8,7 @@ use crate::compare::history::{self, FigureHistory, History};
 use crate::compare::limits::{LimitOutcome, hold};
 use crate::compare::{ComparedSide, Comparison, Rules, Significance, compare};
 use crate::draws::Draws;
+use crate::next_cell::repeats;
 use crate::petals::{PetalLine, Petals};
 use petal_model::record::observation::{Observation, metric};
 use petal_model::settings::Arrivals;
@@ -61,11 +62,12 @@ impl Claim {
 }
 
 const GATE: &str = "compare `--fail-if 'piops < -5%'`";
+const REPEATED: &str = "compare, sides of `--precision 2%`";
 const BEND: &str = "petals, bend-back";
 const STEPS: &str = "history, lasting change";
 const NIGHTLY: &str = "history `--fail-if 'piops < -5%'`";
 
-pub const CLAIMS: [Claim; 25] = [
+pub const CLAIMS: [Claim; 27] = [
     Claim {
         rule: GATE,
         runs: "12 cells, 3 repeats, 2 % noise, no change: passed",
@@ -107,12 +109,7 @@ pub const CLAIMS: [Claim; 25] = [
         rule: "compare, differing cells",
         runs: "12 cells, no change: one or more significant",
         stated: Stated::AtMost(0.05),
-        trial: |draws| {
-            let compared = compared(draws, 12, &|_| 0.02, &|_| 1.0);
-            compared.changes(metric::PIOPS).any(|(.., change)| {
-                change.is_some_and(|it| it.significance == Significance::Significant)
-            })
-        },
+        trial: |draws| has_significant(&compared(draws, 12, &|_| 0.02, &|_| 1.0)),
     },
     Claim {
         rule: BEND,
@@ -241,6 +238,18 @@ pub const CLAIMS: [Claim; 25] = [
         stated: Stated::AtMost(0.05),
         trial: |draws| nightly(draws, &[(30, 1.0), (7, 0.95)]) == LimitOutcome::Failed,
     },
+    Claim {
+        rule: REPEATED,
+        runs: "equal sides with 2 % noise: significant",
+        stated: Stated::AtMost(0.05),
+        trial: |draws| repeated_differ(draws, 1.0),
+    },
+    Claim {
+        rule: REPEATED,
+        runs: "the same, the second 6 % lower: significant",
+        stated: Stated::AtLeast(0.90),
+        trial: |draws| repeated_differ(draws, 0.94),
+    },
 ];
 
 /// The mean errors of the peak and of the plateau's PIOPS, on a line that becomes flat, with 5 %
@@ -287,6 +296,29 @@ fn compared(
     };
     let sides = [side("before", &|_| 1.0), side("after", change)];
     compare(&sides, &Rules::default()).unwrap_or_default()
+}
+
+/// Returns whether two sides differ, each repeated as a sweep with `--precision 2%` repeats it.
+fn repeated_differ(draws: &mut Draws, change: f64) -> bool {
+    let mut side = |name: &str, level: f64| {
+        let mut values = Vec::new();
+        while repeats::end(&values, 0.02, 16).is_none() {
+            values.push(level * (0.02 * draws.normal()).exp());
+        }
+        let observations = (1..).zip(values).map(|(repeat, piops)| Observation {
+            is_repeated_by_figures: true,
+            ..run("cell", 0, repeat, piops)
+        });
+        ComparedSide { name: name.to_owned(), observations: observations.collect() }
+    };
+    let sides = [side("before", 1000.0), side("after", 1000.0 * change)];
+    let compared = compare(&sides, &Rules::default()).unwrap_or_default();
+    has_significant(&compared)
+}
+
+fn has_significant(compared: &Comparison) -> bool {
+    let mut changes = compared.changes(metric::PIOPS);
+    changes.any(|(.., of)| of.is_some_and(|it| it.significance == Significance::Significant))
 }
 
 fn gate(

@@ -5,21 +5,30 @@
 //! by Satterthwaite 1946); the interval of the ratio of the means holds every ratio that this test
 //! does not refuse (Fieller 1954), so that it leaves out "no difference" exactly when the test is
 //! significant. Sides that ran in turn are compared by the ratios of their rounds, whose mean is
-//! the geometric one (Fleming and Wallace 1986). Many cells: Holm (1979).
+//! the geometric one (Fleming and Wallace 1986). If figures decided the number of a side's runs,
+//! intervals hold at any number of them. Many cells: Holm (1979).
 
 use serde::Serialize;
 
-use super::estimate::{CONFIDENCE, Estimate, REPEATS_MIN, deviation, mean, t_p_value, t_quantile};
+use super::estimate::{
+    CONFIDENCE, Estimate, REPEATS_MIN, anytime_half_width, deviation, mean, t_p_value, t_quantile,
+};
 use petal_model::settings::limit::{ChangeLimit, ForbiddenSide};
 
 const LEVEL: f64 = 1.0 - CONFIDENCE;
 /// Halvings of the search for an interval's bound.
 const HALVINGS: u32 = 60;
+/// The smallest p value of sides that are compared at any number of runs.
+const P_MIN: f64 = 1e-12;
 /// Doublings from the ratio to its farthest bound; a farther one counts as unbounded.
 const DOUBLINGS_MAX: u32 = 24;
 
 /// Reason why the rounds of two sides prove nothing: the difference is then between the means.
 pub const NO_RATIO: &str = "a round has no ratio, because a figure of it is not above zero";
+
+const TOO_FEW: &str = "it takes three repeats a side";
+const NO_SPREAD: &str = "no repeat differs from another, as rounded figures do";
+const WIDE_BASELINE: &str = "the baseline varies too much";
 
 /// Method of the comparison of two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -29,6 +38,8 @@ pub enum Method {
     Paired,
     /// Sides in sequence.
     Welch,
+    /// Sides of which at least one was repeated until its figures were known.
+    Anytime,
 }
 
 /// A difference as a share of the baseline: 0.05 is five percent more.
@@ -103,16 +114,16 @@ pub fn sequential(a: &[f64], b: &[f64]) -> Option<Difference> {
     let share = mean(b)? / mean(a).filter(|mean| *mean > 0.0)? - 1.0;
     let without = |why: &str| Some(Difference::without_proof(share, Method::Welch, why));
     if a.len() < REPEATS_MIN || b.len() < REPEATS_MIN {
-        return without("it takes three repeats a side");
+        return without(TOO_FEW);
     }
     let (Some(a), Some(b)) = (MeanEstimate::of(a), MeanEstimate::of(b)) else {
         return without("no spread");
     };
     let Some(test) = welch_of(a, b) else {
-        return without("no repeat differs from another, as rounded figures do");
+        return without(NO_SPREAD);
     };
     let interval = ratio_bound(a, b, -1.0).zip(ratio_bound(a, b, 1.0));
-    let unknown = interval.is_none().then(|| "the baseline varies too much".to_owned());
+    let unknown = interval.is_none().then(|| WIDE_BASELINE.to_owned());
     Some(Difference {
         share,
         interval: interval.map(|(low, high)| (low - 1.0, high - 1.0)),
@@ -120,6 +131,53 @@ pub fn sequential(a: &[f64], b: &[f64]) -> Option<Difference> {
         method: Method::Welch,
         unknown,
     })
+}
+
+/// The difference of two sides if figures decided how often one of them was repeated. The interval
+/// of each side holds at any number of runs, at half of the level, so that both hold together. None
+/// without values, or against a baseline that is not above zero.
+pub fn anytime(a: &[f64], b: &[f64]) -> Option<Difference> {
+    let share = mean(b)? / mean(a).filter(|mean| *mean > 0.0)? - 1.0;
+    let without = |why: &str| Some(Difference::without_proof(share, Method::Anytime, why));
+    if a.len() < REPEATS_MIN || b.len() < REPEATS_MIN {
+        return without(TOO_FEW);
+    }
+    if [a, b].iter().all(|side| deviation(side) == Some(0.0)) {
+        return without(NO_SPREAD);
+    }
+    let ends = anytime_ends(a, b, LEVEL).filter(|(a, _)| a.0 > 0.0);
+    let unknown = ends.is_none().then(|| WIDE_BASELINE.to_owned());
+    let interval =
+        ends.map(|(a, b)| ((b.0 / a.0).min(b.0 / a.1) - 1.0, (b.1 / a.0).max(b.1 / a.1) - 1.0));
+    Some(Difference { share, interval, p: Some(p_apart(a, b)), method: Method::Anytime, unknown })
+}
+
+/// The intervals of both means, which hold together at this level. None if one is unbounded.
+fn anytime_ends(a: &[f64], b: &[f64], level: f64) -> Option<((f64, f64), (f64, f64))> {
+    let ends = |values: &[f64]| {
+        let (mean, half) = (mean(values)?, anytime_half_width(values, 1.0 - level / 2.0)?);
+        Some((mean - half, mean + half))
+    };
+    Some((ends(a)?, ends(b)?))
+}
+
+/// The smallest level at which the intervals of both sides do not meet.
+fn p_apart(a: &[f64], b: &[f64]) -> f64 {
+    let are_apart =
+        |level: f64| anytime_ends(a, b, level).is_some_and(|(a, b)| a.1 < b.0 || b.1 < a.0);
+    if !are_apart(1.0) {
+        return 1.0;
+    }
+    let (mut meet, mut apart) = (P_MIN.ln(), 0.0_f64);
+    for _ in 0..HALVINGS {
+        let middle = meet.midpoint(apart);
+        if are_apart(middle.exp()) {
+            apart = middle;
+        } else {
+            meet = middle;
+        }
+    }
+    apart.exp()
 }
 
 /// The ratio b/a, from its estimate in one direction, at which the test of `b = ratio a` begins to
@@ -182,6 +240,10 @@ pub fn p_of_limit(
 ) -> Option<f64> {
     difference.p?;
     let (t, two_sided) = match rounds {
+        None if difference.method == Method::Anytime => {
+            let scaled: Vec<f64> = a.iter().map(|value| value * (1.0 + limit.share)).collect();
+            (mean(b)? - mean(&scaled)?, p_apart(&scaled, b))
+        }
         None => {
             let scaled = MeanEstimate::of(a)?.times(1.0 + limit.share);
             let test = welch_of(scaled, MeanEstimate::of(b)?)?;
@@ -340,6 +402,30 @@ mod tests {
         assert_eq!(shown(&known(&[0.01, 0.02, 0.03, 0.04])), ["0.040", "0.060", "0.060", "0.060"]);
         assert_eq!(shown(&known(&[0.01, 0.04, 0.03, 0.005])), ["0.030", "0.060", "0.060", "0.020"]);
         assert_eq!(shown(&[Some(0.04), None, Some(0.9)]), ["0.080", "-", "0.900"]);
+    }
+
+    /// The interval leaves out "no difference", or a limit, exactly if the test is significant.
+    #[test]
+    fn sides_that_their_figures_ended_are_compared_by_intervals_that_hold_at_any_number() {
+        let a = [100.0, 101.0, 99.0, 100.5, 99.5];
+        let times = |factor: f64| a.map(|value| value * factor);
+        for (factor, is_known) in [(1.0, false), (1.03, false), (1.2, true), (0.8, true)] {
+            let b = times(factor);
+            let found = anytime(&a, &b).unwrap();
+            close(found.share, factor - 1.0, 1e-9);
+            let (low, high) = found.interval.unwrap();
+            assert_eq!(found.p.is_some_and(is_significant), is_known, "{found:?}");
+            assert_eq!(low > 0.0 || high < 0.0, is_known, "{found:?}");
+            let by_t = sequential(&a, &b).unwrap();
+            assert!(found.p >= by_t.p, "{found:?} {by_t:?}");
+            let limit: ChangeLimit = "piops < -10%".parse().unwrap();
+            let p = p_of_limit(&found, &a, &b, None, &limit).unwrap();
+            assert_eq!(is_significant_one_sided(p), high < limit.share, "{factor}: {p}");
+        }
+        assert_eq!(anytime(&a, &[1.0, 2.0]).unwrap().p, None);
+        assert_eq!(anytime(&[1.6; 3], &[2.2; 3]).unwrap().unknown.as_deref(), Some(NO_SPREAD));
+        let wide = anytime(&[1.0, 100.0, 50.0], &a).unwrap();
+        assert_eq!((wide.interval, wide.unknown.as_deref()), (None, Some(WIDE_BASELINE)));
     }
 
     #[test]

@@ -208,6 +208,7 @@ pub(super) fn changed(
     };
     let paired = match (difference.method, of_rounds) {
         (Method::Welch, _) => String::new(),
+        (Method::Anytime, _) => ", anytime-valid".to_owned(),
         (Method::Paired, None) => ", in turn".to_owned(),
         (Method::Paired, Some(rounds)) => format!(", {rounds} in turn"),
     };
@@ -308,6 +309,13 @@ pub(super) fn reading(comparison: &Comparison) -> Vec<&'static str> {
         lines.push(
             "Sides that were not run in turn are compared by Welch's test, which cannot separate \
              the change from other changes between them.",
+        );
+    }
+    if comparison.has(Method::Anytime) {
+        lines.push(
+            "Anytime-valid: figures decided how often a side was repeated, and the intervals of both sides \
+             hold at any number of runs. They are wider; significant is a change with intervals that do \
+             not meet.",
         );
     }
     lines.push("docs/judgement.md of petal has the rules, their error rates and their sources.");

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use petal_judge::break_point::{self, BreakPoint, LoadStep};
 use petal_judge::compare::limits::LimitResult;
+use petal_judge::next_cell::RepeatedCell;
 use petal_judge::petals::Petals;
 use petal_model::record::Run;
 use petal_model::record::observation::Observation;
@@ -48,6 +49,10 @@ pub fn sweep(swept: &Swept, objective: Option<&Objective>) -> Result<String, ser
     let writer_costs = Petals::of(&observations).writer_costs;
     if !writer_costs.is_empty() {
         summary["writer_costs"] = json!(writer_costs);
+    }
+    let repeated = RepeatedCell::of(swept);
+    if !repeated.is_empty() {
+        summary["repeated"] = json!(repeated);
     }
     if let Some(found) = break_point::of(swept, objective) {
         summary["will_it_fit"] = json_of_fit(&found);
@@ -139,6 +144,7 @@ mod tests {
     use petal_model::record::Status;
     use petal_model::record::driver_hosts::HostRun;
     use petal_model::record::fixture;
+    use petal_model::record::sweep_design::Design;
     use petal_model::record::written::WrittenBytes;
     use serde_json::Value;
 
@@ -288,6 +294,11 @@ mod tests {
         }
         let with: Value = serde_json::from_str(&sweep(&kinds, None).unwrap()).unwrap();
         assert_eq!(with["writer_costs"][0]["rows"].as_array().map(Vec::len), Some(2));
+        assert_eq!(validator.validate(&with).map_err(|error| error.to_string()), Ok(()));
+        let mut repeated = swept.clone();
+        repeated.sweep.plan.design = Design::Repeated { precision: 0.02, runs_max: 2 };
+        let with: Value = serde_json::from_str(&sweep(&repeated, None).unwrap()).unwrap();
+        assert_eq!(with["repeated"][0]["end"], "most_runs");
         assert_eq!(validator.validate(&with).map_err(|error| error.to_string()), Ok(()));
         let replayed = fixture::replay_sweep(&[(1.0, 1, 0), (2.0, 1, 9999)]);
         let shown: Value = serde_json::from_str(&sweep(&replayed, None).unwrap()).unwrap();

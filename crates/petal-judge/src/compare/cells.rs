@@ -25,6 +25,14 @@ pub(super) struct CellRuns<'a> {
     pub unusable: Vec<&'a Observation>,
 }
 
+impl CellRuns<'_> {
+    /// Returns whether figures decided how often the baseline or this side was repeated here.
+    pub(super) fn is_repeated_by_figures(&self, side: usize) -> bool {
+        let mut runs = self.sides[0].iter().chain(&self.sides[side]);
+        runs.any(|seen| seen.is_repeated_by_figures)
+    }
+}
+
 fn is_whole(seen: &Observation) -> bool {
     seen.why_unusable().is_none()
 }

@@ -103,17 +103,25 @@ fn against(limit: &ChangeLimit, comparison: &Comparison, side: usize) -> Vec<Lim
     });
     let is_something = |cell: &JudgedCell<'_>| !cell.figure.is_some_and(ComparedFigure::is_nothing);
     let cells: Vec<JudgedCell<'_>> = cells.filter(is_something).collect();
+    let p: Vec<Option<f64>> = cells.iter().map(|cell| cell.p(limit, side)).collect();
+    let is_proven = |p: Option<f64>| p.is_some_and(significance::is_significant_one_sided);
+    let corrected = cells.iter().zip(significance::holm(&p));
     let Some(whole) = comparison.whole(&limit.metric, side) else {
-        return cells.iter().map(|cell| cell.case(outcome(limit, cell.changed()))).collect();
+        let alone = corrected.map(|(cell, p)| {
+            cell.case(match outcome(limit, cell.changed()) {
+                LimitOutcome::Failed if !is_proven(p) => LimitOutcome::Inconclusive,
+                outcome => outcome,
+            })
+        });
+        return alone.collect();
     };
     let changed = Some((whole.share, whole.interval));
     let place = format!("over {} cells", whole.cells);
     let over_all = LimitCase { outcome: outcome(limit, changed), place, words: words(changed) };
-    let p: Vec<Option<f64>> = cells.iter().map(|cell| cell.p(limit, side)).collect();
-    let of_cells = cells.iter().zip(significance::holm(&p)).map(|(cell, p)| {
+    let of_cells = corrected.map(|(cell, p)| {
         cell.case(match p {
             None => LimitOutcome::Inconclusive,
-            Some(p) if significance::is_significant_one_sided(p) => LimitOutcome::Failed,
+            Some(_) if is_proven(p) => LimitOutcome::Failed,
             Some(_) => LimitOutcome::Passed,
         })
     });

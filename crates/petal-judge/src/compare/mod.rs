@@ -180,7 +180,8 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
         return Err(CompareError::NothingInCommon(unmatched.unwrap_or_default()));
     }
     let is_paired = |cell: &cells::CellRuns<'_>, side: usize| {
-        rules.in_turn || rounds::ran_in_turn(&cell.sides[0], &cell.sides[side])
+        (rules.in_turn || rounds::ran_in_turn(&cell.sides[0], &cell.sides[side]))
+            && !cell.is_repeated_by_figures(side)
     };
     let mut compared: Vec<ComparedCell> = matched
         .iter()
@@ -192,7 +193,9 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
         .collect();
     correct(&mut compared, &metrics, sides.len());
     let later = |metric| (1..sides.len()).map(move |side| (metric, side));
-    let wholes = metrics.iter().flat_map(later);
+    // The interval of the whole is of fixed numbers of runs.
+    let is_fixed = |side| !matched.iter().any(|cell| cell.is_repeated_by_figures(side));
+    let wholes = metrics.iter().flat_map(later).filter(|(_, side)| is_fixed(*side));
     let wholes = wholes.filter_map(|(metric, side)| whole::of(&matched, metric, side, is_paired));
     let wholes = wholes.collect();
     notes.extend(unmatched);
@@ -252,7 +255,10 @@ fn figure(cell: &cells::CellRuns<'_>, metric: &str, paired: &[bool]) -> Option<C
                 Some(rounds) => significance::paired(rounds)?,
                 None => {
                     let (a, b) = (sides[0].as_ref()?, sides[side].as_ref()?);
-                    significance::sequential(&a.values, &b.values)?
+                    match cell.is_repeated_by_figures(side) {
+                        true => significance::anytime(&a.values, &b.values)?,
+                        false => significance::sequential(&a.values, &b.values)?,
+                    }
                 }
             };
             Some(Change {
@@ -270,6 +276,8 @@ fn figures(runs: &[&Observation], metric: &str) -> Option<Figures> {
     let values: Vec<f64> = runs.iter().filter_map(|seen| seen.metric(metric)).collect();
     let estimate =
         if is_percentile(metric) { Estimate::of_percentile(values) } else { Estimate::of(values) };
+    let is_by_figures = runs.iter().any(|seen| seen.is_repeated_by_figures);
+    let estimate = estimate.map(|of| if is_by_figures { of.anytime() } else { of });
     estimate.map(|estimate| Figures {
         values: estimate.values,
         mean: estimate.mean,

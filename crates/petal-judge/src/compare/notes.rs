@@ -51,6 +51,7 @@ pub(super) fn of(
         drift(cells),
         single_runs(matched),
         unpaired(sides, cells),
+        repeated_by_figures(sides),
         without_ratio(sides, cells),
         active_sets(matched),
         run_lengths(matched),
@@ -97,7 +98,7 @@ fn drift(cells: &[ComparedCell]) -> Option<String> {
     let figures = cells.iter().flat_map(|cell| &cell.figures);
     let mut changes = figures.flat_map(|figure| figure.changes.iter().flatten());
     let sequential = changes.any(|change| {
-        change.difference.method == super::Method::Welch
+        change.difference.method != super::Method::Paired
             && change.significance != Significance::Unknown
     });
     sequential.then(|| {
@@ -118,6 +119,16 @@ fn single_runs(matched: &[CellRuns<'_>]) -> Option<String> {
             matched.len()
         )
     })
+}
+
+/// Names sides whose figures decided the number of their runs: usual intervals are too narrow for them.
+fn repeated_by_figures(sides: &[ComparedSide]) -> Option<String> {
+    let is_one =
+        |side: &&ComparedSide| side.observations.iter().any(|seen| seen.is_repeated_by_figures);
+    let names = sides.iter().filter(is_one).map(|side| side.name.clone());
+    let advice = "; figures decided how often each cell was repeated (--precision): its intervals hold at \
+                  any number of runs and are wider, and there is no change over all cells";
+    reported("repeated-by-figures", "", names.collect(), advice)
 }
 
 /// Their figures are in the means, and not in the change.

@@ -101,6 +101,41 @@ fn sides_that_ran_in_turn_are_paired_and_others_are_not() {
     assert_eq!(only_change(&comparison).difference.method, Method::Welch);
 }
 
+/// The number of runs is no proof that a figure is known if the figure decided it.
+#[test]
+fn sides_whose_figures_decided_their_runs_have_wider_intervals_and_no_whole() {
+    let of = |is_repeated_by_figures, minute: u32, piops: [f64; 4]| -> Vec<Observation> {
+        let runs = (1..).zip(piops).flat_map(|(round, piops)| {
+            [8, 9].map(|cell: u32| Observation {
+                factors: vec![("cell".to_owned(), cell.to_string())],
+                is_repeated_by_figures,
+                ..run(round, 2 * round + minute, piops)
+            })
+        });
+        runs.collect()
+    };
+    let found = |is_repeated_by_figures| {
+        let a = of(is_repeated_by_figures, 0, [100.0, 103.0, 101.0, 102.0]);
+        let b = of(false, 1, [95.0, 96.0, 95.5, 94.0]);
+        compare(&[side("a", a), side("b", b)], &Rules::default()).unwrap()
+    };
+    let (fixed, by_figures) = (found(false), found(true));
+    assert!(fixed.has(Method::Paired) && by_figures.has(Method::Anytime));
+    assert!(!by_figures.has(Method::Paired), "not even in turn");
+    assert_eq!((fixed.wholes.len(), by_figures.wholes.len()), (1, 0));
+    let half = |of: &Comparison| {
+        let (low, high) = of.cells[0].figures[0].sides[0].as_ref().unwrap().interval.unwrap();
+        high - low
+    };
+    assert!(half(&by_figures) > 1.2 * half(&fixed));
+    let is_said =
+        |of: &Comparison| of.notes.iter().any(|it| it.starts_with("repeated-by-figures: a;"));
+    assert!(is_said(&by_figures) && !is_said(&fixed));
+    let limit = "piops < -1%".parse().unwrap();
+    assert_eq!(hold(&limit, &fixed).outcome, LimitOutcome::Failed);
+    assert_eq!(hold(&limit, &by_figures).outcome, LimitOutcome::Inconclusive);
+}
+
 /// Runs that were started by hand in turn are all "repeat 1 of 1": they are paired by time.
 #[test]
 fn rounds_without_numbers_are_paired_by_time() {

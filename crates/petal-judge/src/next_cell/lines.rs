@@ -1,6 +1,6 @@
 //! The lines of a sweep, for the choice of its next cell: cells that differ in sessions only.
 
-use super::{LineCurves, LineReading, PeakAndKnee, adaptive, ladder};
+use super::{LineCurves, LineReading, PeakAndKnee, adaptive, ladder, repeats};
 use crate::{by_key, factor_words};
 use petal_model::record::Run;
 use petal_model::record::observation::{Observation, metric};
@@ -17,8 +17,8 @@ const REPEATED: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CellReading {
     pub cell: CellRun,
-    load: Option<f64>,
-    power: Option<f64>,
+    pub(super) load: Option<f64>,
+    pub(super) power: Option<f64>,
 }
 
 impl CellReading {
@@ -36,6 +36,15 @@ impl CellReading {
         let read_us = seen.metric(metric::READ_US).filter(|read_us| *read_us > 0.0);
         let power = load.zip(read_us).map(|(load, read_us)| load / read_us);
         Self { cell, load, power }
+    }
+
+    /// Returns the runs of a sweep that have a record.
+    pub(super) fn all(swept: &Swept) -> Vec<Self> {
+        let cells = swept.sweep.cells.iter().zip(&swept.runs);
+        let reading = |(cell, run): (&SweepCell, &Run)| {
+            Self::of_run(CellRun { number: cell.number, repeat: cell.repeat }, run)
+        };
+        cells.map(reading).collect()
     }
 }
 
@@ -73,7 +82,7 @@ impl CellLine {
     fn next(&self, plan: &SweepPlan, readings: &[LineReading]) -> Option<usize> {
         let repeats = plan.repeats as usize;
         match plan.design {
-            Design::Grid => None,
+            Design::Grid | Design::Repeated { .. } => None,
             Design::Ladder => ladder(self.sessions.len(), readings, repeats),
             Design::Adaptive { precision, runs_max } => {
                 adaptive(&self.sessions, readings, precision, runs_max as usize)
@@ -82,9 +91,12 @@ impl CellLine {
     }
 }
 
-/// Returns the next run of a sweep that chooses its cells: of the lines that are not at their end,
-/// the one with the fewest runs. None at the end of all, and of a grid.
+/// Returns the next run of a sweep that chooses its cells: of the lines or cells that are not at their
+/// end, the one with the fewest runs. None at the end of all, and of a grid.
 pub fn next(plan: &SweepPlan, readings: &[CellReading]) -> Option<CellRun> {
+    if let Design::Repeated { .. } = plan.design {
+        return repeats::next(plan, readings);
+    }
     let lines = CellLine::all(plan);
     let mut due: Vec<(usize, &CellLine, Vec<LineReading>)> = Vec::new();
     for line in &lines {
@@ -105,7 +117,8 @@ pub fn runs_most(plan: &SweepPlan) -> usize {
     let lines = CellLine::all(plan);
     let repeats = plan.repeats as usize;
     let runs = |line: &CellLine| match plan.design {
-        Design::Grid => line.sessions.len() * repeats,
+        // Its repeats are the most runs of a cell.
+        Design::Grid | Design::Repeated { .. } => line.sessions.len() * repeats,
         Design::Ladder => line.sessions.len() + REPEATED.min(line.sessions.len()) * (repeats - 1),
         Design::Adaptive { runs_max, .. } => runs_max as usize,
     };
@@ -123,17 +136,13 @@ pub struct FoundOnLine {
     pub found: PeakAndKnee,
 }
 
-/// Returns peak and knee of each line with figures; nothing of a grid.
+/// Returns peak and knee of each line with figures, if they chose the cells; else nothing.
 pub fn found(swept: &Swept) -> Vec<FoundOnLine> {
     let plan = &swept.sweep.plan;
-    if plan.design.is_grid() {
+    if !matches!(plan.design, Design::Ladder | Design::Adaptive { .. }) {
         return Vec::new();
     }
-    let cells = swept.sweep.cells.iter().zip(&swept.runs);
-    let reading = |(cell, run): (&SweepCell, &Run)| {
-        CellReading::of_run(CellRun { number: cell.number, repeat: cell.repeat }, run)
-    };
-    let readings: Vec<CellReading> = cells.map(reading).collect();
+    let readings = CellReading::all(swept);
     let lines = CellLine::all(plan);
     let lines = lines.iter().filter_map(|line| {
         let own = line.readings(&readings);

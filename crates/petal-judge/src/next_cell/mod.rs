@@ -1,9 +1,10 @@
-//! Chooses the next cell of a line of a sweep, from the readings so far: a ladder that repeats only
-//! peak and knee, or the cell that shows most of both. Pure functions of readings, so that a sweep
-//! that was killed goes on with the same choice.
+//! Chooses the next cell of a sweep, from the readings so far: on a line by a ladder that repeats only
+//! peak and knee, or by the cell that shows most of both; or each cell until it is known. Pure
+//! functions of readings, so that a sweep that was killed goes on with the same choice.
 
 mod curve;
 mod lines;
+pub(crate) mod repeats;
 #[cfg(test)]
 mod tests;
 
@@ -11,6 +12,7 @@ use crate::draws::Draws;
 use crate::estimate::mean;
 use curve::PossibleCurves;
 pub use lines::{CellReading, FoundOnLine, found, next, runs_most};
+pub use repeats::{CellEnd, RepeatedCell};
 
 /// Fixed, so that the same readings give the same choice.
 const SEED: u64 = 0x006e_6578_7463_656c;

@@ -4,6 +4,9 @@
 use super::*;
 use crate::petals::Petals;
 use petal_model::record::plain_csv;
+use petal_model::record::sweep::{Axis, SweepPlan};
+use petal_model::record::sweep_design::Design;
+use petal_model::record::sweep_order::CellRun;
 
 const GRID: [u32; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
 /// Run-to-run noise of the simulated lines.
@@ -270,6 +273,34 @@ fn a_line_of_more_doublings_than_runs_ends_at_its_most_runs() {
     assert_eq!(readings.len(), 3);
     let found = LineCurves::through(&GRID, &readings).unwrap().peak_and_knee();
     assert_eq!((found.knee, found.power_off), (None, None), "no read latency, no knee");
+}
+
+#[test]
+fn cells_are_repeated_in_rounds_until_each_is_known_or_has_its_most_runs() {
+    let values = [1, 2, 4].map(|value: u32| value.to_string()).into();
+    let plan = SweepPlan {
+        axes: vec![Axis { key: "sessions".to_owned(), values }],
+        repeats: 12,
+        design: Design::Repeated { precision: 0.02, runs_max: 12 },
+        ..SweepPlan::default()
+    };
+    let mut readings: Vec<CellReading> = Vec::new();
+    while let Some(cell) = next(&plan, &readings) {
+        let noise = [0.001, 0.01, 0.2][cell.number as usize - 1];
+        let load = if cell.repeat % 2 == 0 { 1.0 + noise } else { 1.0 - noise };
+        readings.push(CellReading { cell, load: Some(load), power: None });
+    }
+    let of = |number| readings.iter().filter(|reading| reading.cell.number == number).count();
+    assert_eq!([1, 2, 3].map(of), [3, 8, 12]);
+    // Until the first cell is known, each round has all cells.
+    for round in readings[..9].chunks(3) {
+        let repeat = round[0].cell.repeat;
+        assert!(round.iter().all(|reading| reading.cell.repeat == repeat));
+    }
+    let more = SweepPlan { design: Design::Repeated { precision: 0.02, runs_max: 13 }, ..plan };
+    assert_eq!(next(&more, &readings), Some(CellRun { number: 3, repeat: 13 }));
+    readings.push(CellReading::failed(CellRun { number: 3, repeat: 13 }));
+    assert_eq!(next(&more, &readings), None, "a run without figures");
 }
 
 #[test]

@@ -160,8 +160,10 @@ fn point(sessions: u32, repeats: &[&Observation]) -> Point {
     let mut repeats = repeats.to_vec();
     repeats.sort_by_key(|seen| seen.repeat);
     let all = |name: &str| -> Option<Vec<f64>> { repeats.iter().map(|s| s.metric(name)).collect() };
-    let plain = |name: &str| Estimate::of(all(name)?);
-    let percentile = |name: &str| Estimate::of_percentile(all(name)?);
+    let is_by_figures = repeats.iter().any(|seen| seen.is_repeated_by_figures);
+    let ended = |of: Estimate| if is_by_figures { of.anytime() } else { of };
+    let plain = |name: &str| Estimate::of(all(name)?).map(ended);
+    let percentile = |name: &str| Estimate::of_percentile(all(name)?).map(ended);
     let names = repeats.iter().flat_map(|seen| seen.metrics.keys());
     let means: BTreeMap<String, f64> =
         names.filter_map(|name| Some((name.clone(), estimate::mean(&all(name)?)?))).collect();

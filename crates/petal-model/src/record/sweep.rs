@@ -130,7 +130,8 @@ impl Swept {
         cells
             .map(|(cell, run)| {
                 let seen = Observation::of_run(&cell.folder, cell.factors.clone(), run);
-                Observation { repeat: Some(cell.repeat), ..seen }
+                let is_repeated_by_figures = self.sweep.plan.design.ends_by_figures();
+                Observation { repeat: Some(cell.repeat), is_repeated_by_figures, ..seen }
             })
             .collect()
     }

@@ -21,6 +21,8 @@ pub enum Design {
     /// The cell that shows most of peak and knee, until both are within `precision`, a share, or a
     /// line has `runs_max` runs.
     Adaptive { precision: f64, runs_max: u32 },
+    /// Each cell until its PIOPS are known within `precision`, a share, or it has `runs_max` runs.
+    Repeated { precision: f64, runs_max: u32 },
 }
 
 impl Design {
@@ -35,7 +37,14 @@ impl Design {
             Self::Grid => None,
             Self::Ladder => Some("ladder"),
             Self::Adaptive { .. } => Some("adaptive"),
+            Self::Repeated { .. } => Some("repeated"),
         }
+    }
+
+    /// Returns whether the figures of a cell decide how often it is repeated: the interval of a fixed
+    /// number of runs is then too narrow.
+    pub fn ends_by_figures(&self) -> bool {
+        matches!(self, Self::Adaptive { .. } | Self::Repeated { .. })
     }
 
     /// The most runs of a cell.
@@ -43,7 +52,7 @@ impl Design {
         match *self {
             Self::Grid => asked,
             Self::Ladder => asked.max(LADDER_REPEATS),
-            Self::Adaptive { runs_max, .. } => runs_max,
+            Self::Adaptive { runs_max, .. } | Self::Repeated { runs_max, .. } => runs_max,
         }
     }
 
@@ -51,7 +60,7 @@ impl Design {
     /// FROM-TO becomes steps of this design. An error is a clause.
     pub fn sessions(&self, asked: Option<&str>) -> Result<Option<String>, String> {
         let steps: &[u32] = match self {
-            Self::Grid => return Ok(asked.map(str::to_owned)),
+            Self::Grid | Self::Repeated { .. } => return Ok(asked.map(str::to_owned)),
             Self::Ladder => &[2],
             Self::Adaptive { .. } => &[2, 3],
         };

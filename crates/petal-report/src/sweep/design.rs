@@ -1,7 +1,7 @@
 //! The rule that chose the cells of a sweep, and the peak and knee that it found.
 
 use super::super::numbers::{counted, percent, rate};
-use petal_judge::next_cell::{self, FoundOnLine};
+use petal_judge::next_cell::{self, CellEnd, FoundOnLine, RepeatedCell};
 use petal_model::record::Status;
 use petal_model::record::sweep::{SweepPlan, Swept};
 use petal_model::record::sweep_design::Design;
@@ -41,12 +41,53 @@ pub fn repeats(plan: &SweepPlan) -> String {
             "adaptive: until peak and knee are within {} %, {runs_max} runs a line at most",
             percent(*precision)
         ),
+        Design::Repeated { precision, runs_max } => format!(
+            "each cell until its PIOPS are within {} %, {runs_max} at most",
+            percent(*precision)
+        ),
     }
 }
 
-/// Peak and knee of each line of a sweep that chose its cells; nothing of a grid.
+/// Peak and knee of each line of a sweep that chose its cells, or how near its repeats are; nothing
+/// of a grid.
 pub fn found(swept: &Swept) -> Vec<String> {
-    next_cell::found(swept).iter().map(|line| words(line, &swept.sweep.plan)).collect()
+    let plan = &swept.sweep.plan;
+    let lines = next_cell::found(swept);
+    let lines = lines.iter().map(|line| words(line, plan));
+    lines.chain(known(&RepeatedCell::of(swept), &plan.design)).collect()
+}
+
+/// The number of cells that are known within the precision, and each other one.
+fn known(cells: &[RepeatedCell], design: &Design) -> Vec<String> {
+    let Design::Repeated { precision, runs_max } = design else { return Vec::new() };
+    let (near, others): (Vec<&RepeatedCell>, Vec<&RepeatedCell>) =
+        cells.iter().partition(|cell| cell.end == Some(CellEnd::Width));
+    let runs = || near.iter().map(|cell| cell.runs as u64);
+    let after = match runs().min().zip(runs().max()) {
+        None => String::new(),
+        Some((least, most)) if least == most => format!(", after {}", counted(most, "run")),
+        Some((least, most)) => format!(", after {least} to {}", counted(most, "run")),
+    };
+    let all = counted(cells.len() as u64, "cell");
+    let first = format!(
+        "{} of {all} have PIOPS within {} %{after}, by intervals that hold at any number of runs",
+        near.len(),
+        percent(*precision)
+    );
+    let rest = others.into_iter().map(|cell| {
+        let within =
+            cell.off.map_or("not known".to_owned(), |off| format!("within {} %", percent(off)));
+        let end = match cell.end {
+            Some(CellEnd::MostRuns) => format!(", the most: --max-runs {} goes on", 2 * runs_max),
+            Some(CellEnd::NoFigures) => {
+                ", one without figures: --again-failed repeats it".to_owned()
+            }
+            Some(CellEnd::Width) | None => String::new(),
+        };
+        let runs = counted(cell.runs as u64, "run");
+        format!("{}: PIOPS {within} after {runs}{end}", cell.name)
+    });
+    std::iter::once(first).chain(rest).collect()
 }
 
 fn words(line: &FoundOnLine, plan: &SweepPlan) -> String {
@@ -78,4 +119,35 @@ fn words(line: &FoundOnLine, plan: &SweepPlan) -> String {
         ));
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_that_are_not_known_are_named() {
+        let cell = |name: &str, runs, off, end| RepeatedCell {
+            number: 1,
+            name: name.to_owned(),
+            runs,
+            off,
+            end,
+        };
+        let cells = [
+            cell("SESSIONS 1", 5, Some(0.018), Some(CellEnd::Width)),
+            cell("SESSIONS 2", 9, Some(0.0199), Some(CellEnd::Width)),
+            cell("SESSIONS 4", 16, Some(0.034), Some(CellEnd::MostRuns)),
+            cell("SESSIONS 8", 2, None, Some(CellEnd::NoFigures)),
+            cell("SESSIONS 16", 1, None, None),
+        ];
+        let found = known(&cells, &Design::Repeated { precision: 0.02, runs_max: 16 });
+        insta::assert_snapshot!(found.join("\n"), @"
+        2 of 5 cells have PIOPS within 2.0 %, after 5 to 9 runs, by intervals that hold at any number of runs
+        SESSIONS 4: PIOPS within 3.4 % after 16 runs, the most: --max-runs 32 goes on
+        SESSIONS 8: PIOPS not known after 2 runs, one without figures: --again-failed repeats it
+        SESSIONS 16: PIOPS not known after 1 run
+        ");
+        assert_eq!(known(&cells, &Design::Grid), [""; 0]);
+    }
 }

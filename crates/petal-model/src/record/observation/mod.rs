@@ -74,6 +74,8 @@ pub struct Observation {
     pub factors: Vec<(String, String)>,
     /// The round it belongs to, from 1; pairs interleaved runs. None if unknown.
     pub repeat: Option<u32>,
+    /// The figures of its cell decided how often it was repeated.
+    pub is_repeated_by_figures: bool,
     /// UTC, RFC 3339.
     pub started_at: Option<String>,
     pub elapsed_s: Option<f64>,
@@ -152,6 +154,7 @@ impl Observation {
             source: source.to_owned(),
             factors,
             repeat: Some(run.details.repeat).filter(|&repeat| repeat > 0),
+            is_repeated_by_figures: false,
             started_at: Some(summary.started_at.clone()),
             elapsed_s: Some(summary.elapsed_s),
             sessions: Some(summary.sessions),
