@@ -31,7 +31,7 @@ const EXAMPLES: &str = "\
 Examples:
   petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3 --run-time 60
   petal sweep --ladder                              peak and knee of 1 to 64 sessions
-  petal sweep --sessions 8 --update-pct 0,20 --precision 2%    as many runs as it takes
+  petal sweep --sessions 8,16 --precision 2%        as many runs as it takes
   petal sweep --sessions 8,32 --redo-stress LITE,HEAVY --update-pct 100
   petal sweep --readers 0,16 --writers 0,4          readers, writers, and both
   petal sweep --sessions 8 --block-sz 4K,8K,16K --load -s 4 --scale 1G
@@ -41,8 +41,8 @@ Examples:
 
 A list of values makes an axis. Each combination of values is a cell. A round
 runs each cell once, and each round has another order. --ladder and --adaptive
-choose cells as they go; --sessions is then a range, such as 1-64. The same command resumes
-a sweep that was stopped or killed, and reports a complete one.
+choose cells as they go; --sessions is then a range, such as 1-64. The same
+command resumes a sweep that was stopped or killed, and reports a complete one.
 --out DIR is the sweep's own folder [default: named after its plan].";
 
 pub fn command() -> Command {
