@@ -167,6 +167,7 @@ fn driven(
         folder: None,
         os_data: None,
         ledger,
+        neighbours: None,
         signals: Arc::default(),
         hooks: HookGroup::default(),
         watch,
