@@ -450,6 +450,7 @@ mod tests {
             journal,
             latency_log: None,
             experiments: None,
+            neighbours: None,
         })
     }
 
