@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Command};
 
 use petal_model::record::file_names::natural;
-use petal_model::record::{self, Run, sweep};
+use petal_model::record::{self, Run, calibration, costs, sweep};
 use petal_model::settings::objective::Objective;
 use petal_model::settings::printable::printable;
 use petal_report::records::{ShownRecord, of_runs};
@@ -28,7 +28,7 @@ price of 1,000 delivered I/O requests per second.";
 
 const INDEX: &str = "index.html";
 /// Folders within folders.
-const DEPTH_MAX: usize = 8;
+pub(super) const DEPTH_MAX: usize = 8;
 
 pub fn command() -> Command {
     Command::new("gallery")
@@ -78,29 +78,19 @@ impl FoundRecords {
         objective: Option<&Objective>,
         console: &Console,
     ) {
-        let name = path.display().to_string();
-        if sweep::is_one(path) {
-            match record::sweep::load(path) {
-                Ok(swept) => self.sweeps.push(ShownRecord::of_sweep(name, &swept, objective)),
-                Err(error) => console.warn(&format!("skipped: {error}")),
-            }
-        } else if record::is_one(path) {
-            match petal_report::load(path) {
-                Ok(run) => self.runs.push((name, run)),
-                Err(error) => console.warn(&format!("skipped: {error}")),
-            }
-        } else {
-            match fs::read_dir(path) {
-                Err(error) => console.warn(&format!("skipped: {name}: {error}")),
-                Ok(entries) if depth > 0 => {
-                    let entries = entries
-                        .flatten()
-                        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-                    let mut below: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-                    below.sort_by_cached_key(|path| natural(path));
-                    below.iter().for_each(|path| self.look(path, depth - 1, objective, console));
+        let mut skip = |why| console.warn(&format!("skipped: {why}"));
+        for path in records_below(path, depth, &mut skip) {
+            let name = path.display().to_string();
+            if sweep::is_one(&path) {
+                match record::sweep::load(&path) {
+                    Ok(swept) => self.sweeps.push(ShownRecord::of_sweep(name, &swept, objective)),
+                    Err(error) => skip(error.to_string()),
                 }
-                Ok(_) => {}
+            } else if record::is_one(&path) {
+                match petal_report::load(&path) {
+                    Ok(run) => self.runs.push((name, run)),
+                    Err(error) => skip(error.to_string()),
+                }
             }
         }
     }
@@ -112,4 +102,28 @@ impl FoundRecords {
         shown.retain(|record| !record.petals.lines.is_empty());
         shown
     }
+}
+
+/// Folders of records at this path or below it, in the order of their names. Links are not followed.
+pub(super) fn records_below(
+    path: &Path,
+    depth: usize,
+    skip: &mut dyn FnMut(String),
+) -> Vec<PathBuf> {
+    let kinds = [sweep::is_one, record::is_one, calibration::is_one, costs::is_one];
+    if kinds.iter().any(|is_one| is_one(path)) {
+        return vec![path.to_owned()];
+    }
+    match fs::read_dir(path) {
+        Err(error) => skip(format!("{}: {error}", path.display())),
+        Ok(entries) if depth > 0 => {
+            let entries =
+                entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            let mut below: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+            below.sort_by_cached_key(|path| natural(path));
+            return below.iter().flat_map(|path| records_below(path, depth - 1, skip)).collect();
+        }
+        Ok(_) => {}
+    }
+    Vec::new()
 }

@@ -17,6 +17,7 @@ mod format;
 mod gallery;
 mod help;
 mod history;
+mod http;
 mod interfere;
 mod launch;
 mod man;
@@ -30,6 +31,7 @@ mod profile;
 mod replay;
 mod report;
 mod run;
+mod serve;
 mod setup;
 mod signals;
 mod source;
@@ -107,6 +109,7 @@ const GROUPS: &[(&str, &[Subcommand])] = &[
             (history::command, history::run),
             (gallery::command, gallery::run),
             (card::command, card::run),
+            (serve::command, serve::run),
         ],
     ),
     ("Prove", &[(verify::command, verify::run)]),

@@ -10,6 +10,11 @@ use petal_judge::break_point;
 use petal_model::record::calibration::Calibration;
 use petal_model::record::{self, RecordError, RecordFolder, Run, calibration, costs, sweep};
 
+#[cfg(feature = "xlsx")]
+use petal_model::record::sweep::Swept;
+#[cfg(feature = "xlsx")]
+use petal_report::workbook::XlsxError;
+
 use super::args::{self, flag};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
@@ -201,12 +206,7 @@ fn of_runs(
     let all = runs.iter().map(|(_, run)| run);
     let named: Vec<(&str, &Run)> = names.iter().map(String::as_str).zip(all).collect();
     #[cfg(feature = "xlsx")]
-    write_workbook(matches, console, || {
-        let of_runs: Vec<&Run> = runs.iter().map(|(_, run)| run).collect();
-        let rows = petal_report::sweep::table::SweepRows::of_runs(&of_runs).0;
-        let observations: Vec<_> = rows.into_iter().map(|row| row.seen).collect();
-        petal_report::workbook::runs(petal_report::sweep::csv::runs(&named), &named, &observations)
-    })?;
+    write_workbook(matches, console, || workbook_of_runs(&named))?;
     if matches.get_flag("csv") {
         let rows = petal_report::sweep::csv::runs(&named);
         console.result(&rows.csv().map_err(CommandError::failed(NO_CSV))?);
@@ -228,6 +228,22 @@ fn of_runs(
     Ok(())
 }
 
+#[cfg(feature = "xlsx")]
+pub(super) fn workbook_of_runs(named: &[(&str, &Run)]) -> Result<Vec<u8>, XlsxError> {
+    let of_runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
+    let rows = petal_report::sweep::table::SweepRows::of_runs(&of_runs).0;
+    let observations: Vec<_> = rows.into_iter().map(|row| row.seen).collect();
+    petal_report::workbook::runs(petal_report::sweep::csv::runs(named), named, &observations)
+}
+
+#[cfg(feature = "xlsx")]
+pub(super) fn workbook_of_sweep(swept: &Swept) -> Result<Vec<u8>, XlsxError> {
+    let names = swept.sweep.cells.iter().map(|cell| cell.folder.as_str());
+    let named: Vec<(&str, &Run)> = names.zip(&swept.runs).collect();
+    let rows = petal_report::sweep::csv::sweep(swept);
+    petal_report::workbook::runs(rows, &named, &swept.observations())
+}
+
 /// Refuses the workbook that `--xlsx` named before anything is read, if it cannot be written.
 #[cfg(feature = "xlsx")]
 pub(super) fn check_workbook(
@@ -244,7 +260,7 @@ pub(super) fn check_workbook(
 pub(super) fn write_workbook(
     matches: &ArgMatches,
     console: &Console,
-    make: impl FnOnce() -> Result<Vec<u8>, petal_report::workbook::XlsxError>,
+    make: impl FnOnce() -> Result<Vec<u8>, XlsxError>,
 ) -> Result<(), CommandError> {
     let Some(file) = matches.get_one::<PathBuf>("xlsx") else { return Ok(()) };
     let made = make().map_err(CommandError::failed(format!("--xlsx {}", file.display())))?;
@@ -351,15 +367,7 @@ fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
     let exit =
         kept(petal_report::write_sweep(&RecordFolder::open(path), &swept, objective), console);
     #[cfg(feature = "xlsx")]
-    write_workbook(matches, console, || {
-        let names = swept.sweep.cells.iter().map(|cell| cell.folder.as_str());
-        let named: Vec<(&str, &Run)> = names.zip(&swept.runs).collect();
-        petal_report::workbook::runs(
-            petal_report::sweep::csv::sweep(&swept),
-            &named,
-            &swept.observations(),
-        )
-    })?;
+    write_workbook(matches, console, || workbook_of_sweep(&swept))?;
     if matches.get_flag("csv") {
         let rows = petal_report::sweep::csv::sweep(&swept);
         console.result(&rows.csv().map_err(CommandError::failed(NO_CSV))?);

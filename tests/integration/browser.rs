@@ -20,7 +20,7 @@ fn opened(page: &Path) -> Option<Browser> {
     Some(browser)
 }
 
-fn shot(name: &str) -> PathBuf {
+pub fn shot(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("screenshots");
     std::fs::create_dir_all(&folder).unwrap();
     folder.join(name)
@@ -411,7 +411,7 @@ fn a_comparisons_page_opens_with_its_answer_and_is_read_on_a_telephone() {
 }
 
 /// A copy of a run on another host, with other figures.
-fn copied(run: &Path, to: &Path, host: &str, factor: f64) {
+pub fn copied(run: &Path, to: &Path, host: &str, factor: f64) {
     std::fs::create_dir_all(to).unwrap();
     let text = std::fs::read_to_string(run.join("run.json")).unwrap();
     let mut record: serde_json::Value = serde_json::from_str(&text).unwrap();

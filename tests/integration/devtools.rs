@@ -125,10 +125,18 @@ impl Browser {
 
     /// Opens a file and waits until it is loaded.
     pub fn open(&mut self, path: &Path) {
+        self.open_url(&format!("file://{}", path.display()));
+    }
+
+    pub fn open_url(&mut self, url: &str) {
         self.events.clear();
-        let url = format!("file://{}", path.display());
         let opened = self.call("Page.navigate", json!({"url": url}));
         assert!(opened["errorText"].is_null(), "{url}: {opened}");
+        self.until_loaded();
+    }
+
+    /// Waits until a page is loaded that was asked for since the last one.
+    pub fn until_loaded(&mut self) {
         let is_loaded = |event: &Value| event["method"] == "Page.loadEventFired";
         while !self.events.iter().any(is_loaded) {
             let event = self.next("the page");

@@ -87,6 +87,7 @@ mod room;
 mod rows;
 mod sandbox;
 mod secrets;
+mod serve;
 mod server_mysql;
 mod server_oracle;
 mod server_postgres;

@@ -25,6 +25,7 @@ mod hostile;
 pub mod html;
 pub mod json;
 pub mod junit;
+pub mod listed;
 pub mod markdown;
 mod os_text;
 pub mod petals;

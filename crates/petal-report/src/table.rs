@@ -58,6 +58,8 @@ pub struct Cell {
     pub text: String,
     /// A path relative to the page.
     pub link: Option<String>,
+    /// The value of a box to tick, before the text.
+    pub tick: Option<String>,
     /// Share of one, drawn next to the text.
     pub share: Option<f64>,
     /// A drawing of petal's own, before the text.

@@ -2,9 +2,8 @@
 //! takes anyway: the newest totals of the run, when it is asked for.
 
 mod exposition;
-mod server;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use clap::{Arg, ArgMatches};
@@ -19,6 +18,9 @@ use petal_model::stats::timeline::Tally;
 
 use super::args::value;
 use super::failure::{CommandError, Exit};
+use super::http::{self, HttpAnswer, HttpRequest};
+
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Adds `--metrics` for commands that run or load.
 pub fn arg() -> Arg {
@@ -32,7 +34,7 @@ pub fn arg() -> Arg {
 }
 
 /// A port alone is one of this host's.
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub fn address(text: &str) -> Result<SocketAddr, String> {
     let port = text.parse::<u16>().ok().map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     port.or_else(|| text.parse().ok()).ok_or_else(|| {
         "must be a port, or an address with a port, such as 127.0.0.1:9464 or [::1]:9464".to_owned()
@@ -44,7 +46,9 @@ pub fn of(matches: &ArgMatches) -> Result<Option<Metrics>, CommandError> {
     // Only some commands have it.
     let Ok(Some(address)) = matches.try_get_one::<SocketAddr>("metrics") else { return Ok(None) };
     let metrics = Metrics(Arc::default());
-    let served = server::serve(*address, metrics.clone());
+    let shown = metrics.clone();
+    let served = TcpListener::bind(address)
+        .and_then(|listener| http::serve(listener, "metrics", move |asked| respond(asked, &shown)));
     served.map_err(|error| {
         CommandError::new(
             Exit::Environment,
@@ -52,6 +56,16 @@ pub fn of(matches: &ArgMatches) -> Result<Option<Metrics>, CommandError> {
         )
     })?;
     Ok(Some(metrics))
+}
+
+fn respond(request: &HttpRequest<'_>, metrics: &Metrics) -> HttpAnswer {
+    if request.path != "/metrics" {
+        return HttpAnswer::not_found("the page is /metrics");
+    }
+    match exposition::text(metrics) {
+        Ok(text) => HttpAnswer::new(CONTENT_TYPE, text),
+        Err(error) => HttpAnswer::refusal("500 Internal Server Error", &error.to_string()),
+    }
 }
 
 /// The present state of the work.

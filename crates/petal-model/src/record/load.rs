@@ -3,10 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use super::os_figures::OsFigures;
 use super::{
-    FORMAT, RebuiltBecause, RecordError, RecordFolder, Run, format, journal, kinds, rebuild,
+    Details, FORMAT, IntervalTotals, RebuiltBecause, RecordError, RecordFolder, Run, Summary,
+    format, input, journal, kinds, rebuild,
 };
+use crate::stats::counters::IoCounts;
+use crate::stats::host::HostFacts;
 
 pub const NAME: &str = "run.json";
 const WANTED: &str = "the record of a run";
@@ -36,6 +41,43 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
         run.summary.os = OsFigures::of(&run);
     }
     Ok(run)
+}
+
+/// Reads the run in a folder for a list of runs: its summary, its host and the totals of its headline.
+/// A run whose summary lacks the judgement, or whose totals end early, is read whole.
+pub fn load_brief(folder: &Path) -> Result<Run, RecordError> {
+    match brief(&folder.join(NAME)) {
+        Some(run) if is_judged(&run.summary) && run.summary.counted_until.is_none() => Ok(run),
+        _ => load(folder),
+    }
+}
+
+fn is_judged(summary: &Summary) -> bool {
+    summary.served_by.is_some() && summary.limited_by.is_some()
+}
+
+fn brief(path: &Path) -> Option<Run> {
+    /// The small details, without the seconds.
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct BriefDetails {
+        petal_version: String,
+        host: Option<HostFacts>,
+        io: IoCounts,
+        steady: Option<IntervalTotals>,
+    }
+    #[derive(Deserialize)]
+    struct BriefRun {
+        #[serde(flatten)]
+        summary: Summary,
+        details: BriefDetails,
+    }
+    let text = input::contents(path, input::BYTES_MAX).ok()?;
+    // Read once: what is skipped is most of the file.
+    let BriefRun { summary, details } = serde_json::from_slice(&text).ok()?;
+    let BriefDetails { petal_version, host, io, steady } = details;
+    let details = Details { petal_version, host, io, steady, ..Details::default() };
+    (summary.format == FORMAT).then_some(Run { summary, details })
 }
 
 /// The folder of a run, named in any way that [`load`] accepts.
@@ -100,6 +142,24 @@ mod tests {
                 serde_json::to_string(&run).unwrap()
             );
         }
+    }
+
+    #[test]
+    fn a_brief_run_has_the_headline_of_the_whole_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut run = fixture::mixed_run();
+        save(&RecordFolder::open(dir.path()), &run).unwrap();
+        let whole = load(dir.path()).unwrap();
+        assert_eq!(load_brief(dir.path()).unwrap(), whole, "it was not judged");
+        run.summary.served_by = Some(Default::default());
+        run.summary.limited_by = Some(Default::default());
+        save(&RecordFolder::open(dir.path()), &run).unwrap();
+        let brief = load_brief(dir.path()).unwrap();
+        assert!(brief.details.timeline.is_empty() && !whole.details.timeline.is_empty());
+        let (brief, whole) = (brief.headline(), whole.headline());
+        assert_eq!(brief.window.to_string(), whole.window.to_string());
+        assert_eq!(brief.run.summary.per_second, whole.run.summary.per_second);
+        assert!(whole.run.summary.per_second.physical_read_requests.is_some());
     }
 
     #[test]

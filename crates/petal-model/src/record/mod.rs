@@ -48,7 +48,7 @@ pub mod written;
 
 pub use error::RecordError;
 pub use folder::RecordFolder;
-pub use load::{folder_of, is_one, load, save};
+pub use load::{folder_of, is_one, load, load_brief, save};
 pub use rebuild::RebuiltBecause;
 pub use serving::ServingBytes;
 

@@ -291,12 +291,18 @@ pub fn is_one(dir: &Path) -> bool {
     dir.join(NAME).is_file()
 }
 
+/// Reads the index of a sweep as it is, such as one that another petal works on.
+pub fn index(dir: &Path) -> Result<Sweep, RecordError> {
+    let path = dir.join(NAME);
+    let sweep: Sweep = format::read(&path, FORMAT, WANTED)?;
+    sweep.check().map_err(|why| RecordError::Damaged { path, wanted: WANTED, why })?;
+    Ok(sweep)
+}
+
 /// Reads the index of a sweep and corrects it: it adds a finished cell that is missing, and
 /// removes a cell whose folder is gone. A cell whose record cannot be read becomes a failure.
 pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
-    let path = dir.join(NAME);
-    let mut sweep: Sweep = format::read(&path, FORMAT, WANTED)?;
-    sweep.check().map_err(|why| RecordError::Damaged { path, wanted: WANTED, why })?;
+    let mut sweep = index(dir)?;
     let mut damaged = Vec::new();
     sweep.cells.retain(|cell| match status_in(&dir.join(&cell.folder)) {
         Ok(status) => status.is_some(),

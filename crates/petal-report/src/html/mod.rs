@@ -1,5 +1,5 @@
 //! report.html: one file that opens anywhere, fetches nothing and runs no script but its own. A
-//! page of a run, of a sweep, of a calibration, of a comparison, of many records, or of petals from
+//! page of a run, of a sweep, of a calibration, of a comparison, of many records, of a list of records, or of petals from
 //! elsewhere; the parts of a page are in [`page`], the values of its charts in [`time`], [`bars`]
 //! and [`calibrated`].
 
@@ -10,6 +10,7 @@ mod compare;
 mod costs;
 mod fit;
 mod gallery;
+mod list;
 mod over_time;
 mod page;
 mod published;
@@ -23,7 +24,9 @@ pub use compare::comparison;
 pub use costs::costs;
 pub use fit::{fit, fit_svg};
 pub use gallery::gallery;
+pub use list::list;
 pub use over_time::over_time;
+pub use page::policy;
 pub use run::run;
 pub use sweep::{petals, reports, sweep};
 

@@ -70,6 +70,8 @@ pub(super) enum SectionPart {
     Table(Table),
     Facts(Vec<(String, String)>),
     Notes(Vec<String>),
+    /// Buttons for the rows that are ticked: an address and words each.
+    Actions(&'static [(&'static str, &'static str)]),
     Findings(Vec<ShownFinding>),
 }
 
@@ -112,6 +114,10 @@ impl Section {
     pub(super) fn notes(self, notes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let notes: Vec<String> = notes.into_iter().map(Into::into).collect();
         if notes.is_empty() { self } else { self.with(SectionPart::Notes(notes)) }
+    }
+
+    pub(super) fn actions(self, actions: &'static [(&'static str, &'static str)]) -> Self {
+        self.with(SectionPart::Actions(actions))
     }
 
     pub(super) fn findings(self, findings: Vec<ShownFinding>) -> Self {
@@ -200,16 +206,28 @@ impl Page {
     /// admits only its own script and style.
     pub(super) fn render(mut self) -> Result<String, HtmlError> {
         self.sections.retain(|section| !section.parts.is_empty());
-        let style = format!("{}{STYLE}", palette::css());
-        let hash = |text: &str| BASE64.encode(Sha256::digest(text));
-        let policy = format!(
-            "default-src 'none'; img-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'; \
-             base-uri 'none'; form-action 'none'",
-            hash(&style),
-            hash(SCRIPT)
-        );
-        Ok(Markup { page: &self, policy, style, script: SCRIPT }.render()?)
+        let is_form = |part: &SectionPart| matches!(part, SectionPart::Actions(_));
+        let has_form = self.sections.iter().flat_map(|section| &section.parts).any(is_form);
+        Ok(Markup { page: &self, policy: policy(has_form), style: style(), script: SCRIPT }
+            .render()?)
     }
+}
+
+fn style() -> String {
+    format!("{}{STYLE}", palette::css())
+}
+
+/// The content security policy of every page: its own script and style, and nothing that is fetched.
+/// Only a page with a form may ask its own server.
+pub fn policy(has_form: bool) -> String {
+    let hash = |text: &str| BASE64.encode(Sha256::digest(text));
+    format!(
+        "default-src 'none'; img-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'; \
+         base-uri 'none'; form-action '{}'",
+        hash(&style()),
+        hash(SCRIPT),
+        if has_form { "self" } else { "none" }
+    )
 }
 
 #[cfg(test)]
