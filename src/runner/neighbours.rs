@@ -20,8 +20,9 @@ use parking_lot::Mutex;
 use petal_engine::neighbour::{NeighbourSession, NeighbourWork};
 use petal_engine::threads::Thread;
 use petal_engine::{EngineError, Result};
+use petal_model::record::IntervalTotals;
 use petal_model::record::interference::{
-    Interference, InterferenceSlot, Neighbour, NeighbourStart,
+    Interference, InterferenceSlot, Neighbour, NeighbourStart, ResponseSecond,
 };
 use petal_model::settings::argv;
 use petal_model::stats::timeline::Tally;
@@ -37,6 +38,8 @@ use super::{assemble, secrets};
 const SECOND_NS: u64 = 1_000_000_000;
 /// Time after the begin of a slot within which a start counts as one at its begin.
 const PROMPT_NS: u64 = 100_000_000;
+/// Time before the first slot, if WARM_UP is shorter.
+const WARM_UP_MIN_S: u64 = 3;
 const POLL: Duration = Duration::from_millis(20);
 /// Least time from one start of a neighbour to the next one.
 const START_EACH: Duration = Duration::from_millis(100);
@@ -72,8 +75,13 @@ impl NeighbourPlan {
     /// Time of a run from its trigger to the end of its last slot.
     pub fn run_time(&self, warm_up_s: f64) -> Duration {
         let slots = self.pairs * (self.neighbours.len() as u64 + 1);
-        Duration::from_secs(warm_up_s.ceil() as u64) + self.slot * slots as u32 + TAIL
+        Duration::from_secs(first_slot_s(warm_up_s)) + self.slot * slots as u32 + TAIL
     }
+}
+
+/// Begin of the first slot, in whole seconds.
+fn first_slot_s(warm_up_s: f64) -> u64 {
+    (warm_up_s.ceil() as u64).max(WARM_UP_MIN_S)
 }
 
 impl PlannedNeighbour {
@@ -98,6 +106,7 @@ pub struct Neighbours<'a> {
     plan: &'a NeighbourPlan,
     slots: Slots<Option<usize>>,
     seen: Mutex<Vec<SlotSeen>>,
+    seconds: Mutex<Vec<ResponseSecond>>,
     end: RunEnd,
     /// Set if a neighbour failed at once: the run has nothing to measure.
     gave_up: AtomicBool,
@@ -117,13 +126,14 @@ impl<'a> Neighbours<'a> {
     pub fn of(job: &Job<'a>) -> Option<Self> {
         let plan = job.neighbours?;
         let ns = |time: Duration| time.as_nanos() as u64;
-        let from_ns = job.settings.warm_up_s().ceil() as u64 * SECOND_NS;
+        let from_ns = first_slot_s(job.settings.warm_up_s()) * SECOND_NS;
         let times = (from_ns, ns(plan.slot), ns(plan.settling));
         let round = (0..plan.neighbours.len()).map(Some).chain([None]).collect();
         Some(Self {
             plan,
             slots: Slots::in_rounds(times, round, plan.pairs, job.workload.seed),
             seen: Mutex::default(),
+            seconds: Mutex::default(),
             end: RunEnd::default(),
             gave_up: AtomicBool::new(false),
         })
@@ -168,6 +178,9 @@ impl<'a> Neighbours<'a> {
     /// Counts a whole second of the run in its slot, with the samples at its bounds.
     pub fn count(&self, second: u64, tally: &Tally, bounds: (Option<Mark>, Option<Mark>)) {
         let from_ns = second * SECOND_NS;
+        if let Some(response_us) = IntervalTotals::of_tally(tally).op_response_us {
+            self.seconds.lock().push(ResponseSecond { from_s: second as f64, response_us });
+        }
         let Some((at, _)) = self.slots.at(from_ns) else { return };
         let mut seen = self.seen.lock();
         let Some(slot) = seen.get_mut(at) else { return };
@@ -185,11 +198,11 @@ impl<'a> Neighbours<'a> {
     }
 
     /// The slots for the record. All sessions and neighbours have ended.
-    pub fn made(&self, is_local: bool) -> Interference {
+    pub fn made(&self, folder: Option<&Path>, is_local: bool) -> Interference {
+        let is_there = |name: &String| folder.is_some_and(|it| it.join(name).is_file());
         let names = self.plan.neighbours.iter().enumerate().map(|(index, planned)| Neighbour {
             name: planned.name(),
-            output: matches!(planned, PlannedNeighbour::Shell(_) | PlannedNeighbour::Known(_))
-                .then(|| output_name(index)),
+            output: Some(output_name(index)).filter(is_there),
         });
         let slots = std::mem::take(&mut *self.seen.lock()).into_iter().map(|seen| {
             let window = seen.window.close();
@@ -209,6 +222,7 @@ impl<'a> Neighbours<'a> {
             settling_s: self.plan.settling.as_secs_f64(),
             within_us: self.plan.within_us,
             slots: slots.collect(),
+            seconds: std::mem::take(&mut *self.seconds.lock()),
         }
     }
 

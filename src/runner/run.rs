@@ -18,7 +18,7 @@ use petal_model::record::latency_log::{self, LatencyLog};
 use petal_model::record::os::OWN_NAME;
 use petal_model::record::os_log::OsLog;
 use petal_model::record::{
-    Details, HookCall, RecordError, Run, SessionLost, Suspended, UntilSteadyResult,
+    Details, HookCall, RecordError, RecordFolder, Run, SessionLost, Suspended, UntilSteadyResult,
 };
 use petal_model::stats::blocked::{BlockedThread, BlockedThreads};
 use petal_model::stats::counters::Counters;
@@ -171,7 +171,9 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
         run.details.connect_s = Some(connect_s);
         run.details.experiments = experiments.as_ref().map(Experiments::made);
         run.details.connections = reconnects.as_ref().map(|it| it.losses(end_ns));
-        run.details.interference = neighbours.as_ref().map(|it| it.made(run.details.target.local));
+        let folder = job.folder.map(RecordFolder::path);
+        run.details.interference =
+            neighbours.as_ref().map(|it| it.made(folder, run.details.target.local));
         run.details.backlog = backlog;
         run.details.until_steady = followed.until_steady;
         run.details.suspended = followed.suspended;

@@ -100,14 +100,15 @@ fn a_neighbour_that_fails_at_once_has_no_price_and_ends_the_run() {
     let output = std::fs::read_to_string(work.run_folder().join("neighbour-1.log")).unwrap();
     assert_eq!(output, "no\n");
     for (more, words) in [
-        (&["--with", "true"][..], "RATE is not set"),
-        (&["--rate", "100", "--with", "vaccum"], "neither a neighbour that petal knows"),
+        (&["--rate", "100", "--with", "vaccum"][..], "neither a neighbour that petal knows"),
         (&["--rate", "100", "--with", "none", "--run-time", "60"], "raise --pairs"),
         (&["--rate", "100", "--with", "none", "--with", "none"], "named twice"),
     ] {
         let refused = work.petal(args(more)).exits(2).stderr;
         assert!(refused.contains(words), "{refused}");
     }
+    let refused = work.petal(["interfere", "--with", "true"]).exits(2).stderr;
+    assert!(refused.contains("RATE is not set"), "{refused}");
 }
 
 #[test]

@@ -5,10 +5,10 @@
 use serde_json::json;
 
 use petal_model::numbers::decimal;
+use petal_model::record::Run;
 use petal_model::record::interference::{
-    Interference, InterferenceSlot, NeighbourPrice, PricedFigure, PricedLayer,
+    Interference, InterferenceSlot, NeighbourPrice, PricedFigure, PricedLayer, ResponseSecond,
 };
-use petal_model::record::{Run, Second};
 use petal_model::stats::target::IoEvents;
 
 use super::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_quantile};
@@ -17,6 +17,8 @@ use super::significance::{holm, is_significant, paired};
 
 /// A smaller share of its rate than this was not kept: the noise of Poisson arrivals is less.
 const KEPT_MIN: f64 = 0.95;
+/// Least share of pairs of which a layer below the users is known.
+const KNOWN_MIN: f64 = 0.8;
 /// A neighbour that was less at work than this is named.
 const WORKED_MIN: f64 = 0.9;
 
@@ -152,16 +154,19 @@ fn priced(
     let both: Vec<(f64, f64)> = both.collect();
     let (without, with): (Vec<f64>, Vec<f64>) = both.iter().copied().unzip();
     let found = paired(&both);
-    let is_whole = both.len() == pairs.len();
+    // A percentile without enough operations is of an overloaded slot: leaving it out would be a choice
+    // by the result. A lower layer only misses a sample of petal's.
+    let least = if layer == PricedLayer::Users { 1.0 } else { KNOWN_MIN };
+    let is_known = both.len() >= REPEATS_MIN && both.len() as f64 >= pairs.len() as f64 * least;
     let unknown = match &found {
-        _ if !is_whole => Some(why.to_owned()),
+        _ if !is_known => Some(why.to_owned()),
         Some(found) if found.share == 0.0 => {
             found.unknown.as_ref().map(|_| "the same in every pair".to_owned())
         }
         Some(found) => found.unknown.clone(),
         None => Some(why.to_owned()),
     };
-    let found = found.filter(|_| is_whole);
+    let found = found.filter(|_| is_known);
     PricedFigure {
         layer,
         figure: figure.to_owned(),
@@ -257,10 +262,11 @@ pub(super) fn leftovers(run: &Run) -> Judgement {
     let after = seen.slots.windows(2).filter_map(|two| {
         let is_after = two[0].neighbour.is_some() && two[1].neighbour.is_none();
         let slot = two.last().filter(|_| is_after)?;
-        let within = |second: &&Second| {
+        let within = |second: &&ResponseSecond| {
             second.from_s >= slot.counted_from_s - 1e-3 && second.from_s < slot.counted_to_s - 1e-3
         };
-        let mut seconds = run.details.timeline.iter().filter(within).filter_map(mean_response_us);
+        let seconds = seen.seconds.iter().filter(within);
+        let mut seconds = seconds.filter_map(|second| second.response_us.mean);
         let (first, rest) = (seconds.next()?, seconds.collect::<Vec<_>>());
         Some((mean(&rest)?, first))
     });
@@ -274,15 +280,6 @@ pub(super) fn leftovers(run: &Run) -> Judgement {
     let advice = "The neighbour left work behind, so that its price is underestimated. Raise \
                   --settling.";
     warning(message, advice).with(json!({ "share": found.share, "interval": found.interval }))
-}
-
-/// The mean response time of a second, of all kinds together.
-fn mean_response_us(second: &Second) -> Option<f64> {
-    let of_response = second.latency_us.iter().filter(|(name, _)| name.ends_with("_response"));
-    let (count, total) = of_response.fold((0, 0.0), |(count, total), (_, it)| {
-        (count + it.count, total + it.mean.unwrap_or(0.0) * it.count as f64)
-    });
-    (count > 0).then(|| total / count as f64)
 }
 
 #[cfg(test)]
@@ -424,26 +421,23 @@ mod tests {
         let mut draws = Draws::seeded(4);
         let mut run = run(&[1.2], 6, &mut draws);
         assert!(idle(&run).is_err() && rate_kept(&run).is_err() && leftovers(&run).is_err());
-        let slots = &mut run.details.interference.as_mut().unwrap().slots;
+        let seen = run.details.interference.as_mut().unwrap();
         let mut timeline = Vec::new();
-        for (at, slot) in slots.iter_mut().enumerate() {
+        for (at, slot) in seen.slots.iter_mut().enumerate() {
             let is_after = at > 0 && slot.neighbour.is_none();
             for second in 0..6 {
                 let mean = if second == 2 && is_after { 900.0 } else { 500.0 };
                 let mean = Some(mean * (0.02 * draws.normal()).exp());
-                let response = LatencySummary { count: 9, mean, ..LatencySummary::default() };
-                timeline.push(Second {
-                    from_s: slot.from_s + f64::from(second),
-                    latency_us: [("select_response".to_owned(), response)].into(),
-                    ..Second::default()
-                });
+                let response_us = LatencySummary { count: 9, mean, ..LatencySummary::default() };
+                let from_s = slot.from_s + f64::from(second);
+                timeline.push(ResponseSecond { from_s, response_us });
             }
             for start in &mut slot.starts {
                 start.ended_s = start.at_s + 4.0;
                 slot.totals.as_mut().unwrap().ops.total = 3000;
             }
         }
-        run.details.timeline = timeline;
+        seen.seconds = timeline;
         assert!(idle(&run).unwrap().message.contains("n0 in 50 %"));
         assert!(rate_kept(&run).unwrap().message.contains("n0 75 %"));
         let share = leftovers(&run).unwrap().evidence["share"].as_f64().unwrap();

@@ -71,9 +71,9 @@ impl Endpoint {
         endpoints.collect()
     }
 
-    /// The way to the server with the protection that was asked for.
-    pub fn first_way(&self) -> Option<&Opts> {
-        self.ways.first()
+    /// The way without TLS, if the user's options permit one.
+    pub fn plain_way(&self) -> Option<&Opts> {
+        self.ways_now().iter().find(|way| way.ssl_opts().is_none())
     }
 
     /// Connects for work that may be long: it is waited for as long as the server lives. A signal of

@@ -48,11 +48,10 @@ impl KnownNeighbours for Mysql {
 impl Mysql {
     /// A dump of the database in one transaction.
     fn dump(&self) -> Result<NeighbourWork> {
-        let way = self.first().first_way().filter(|way| way.ssl_opts().is_none());
-        let way = way.ok_or_else(|| {
+        let way = self.first().plain_way().ok_or_else(|| {
             EngineError::Setting(format!(
-                "backup: {} is reached by TLS, whose options petal does not hand to the program of the \
-                 dump; give the command with --with, or use ssl-mode=disabled",
+                "backup: {} takes the password only by TLS, whose options petal does not hand to the \
+                 program of the dump; give the command with --with, or a socket in the URL",
                 self.shared.url
             ))
         })?;

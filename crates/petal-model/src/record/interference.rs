@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::IntervalTotals;
+use crate::stats::histogram::LatencySummary;
 
 /// Slots of time, in rounds: each round has each neighbour once, and one slot without any, in a
 /// random order.
@@ -18,6 +19,16 @@ pub struct Interference {
     pub within_us: Option<f64>,
     /// The slots that began, in order.
     pub slots: Vec<InterferenceSlot>,
+    /// Response times of all kinds together, by second.
+    pub seconds: Vec<ResponseSecond>,
+}
+
+/// Response times of the operations that ended in a whole second.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResponseSecond {
+    /// Seconds after the trigger.
+    pub from_s: f64,
+    pub response_us: LatencySummary,
 }
 
 /// Work next to a run: by petal, or a command of the user's.

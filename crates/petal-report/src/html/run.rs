@@ -22,13 +22,13 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
     let counted = run.counted();
     let over_time = time::figures(run, spreads);
-    let mut sections = vec![
-        Section::new("findings", "Findings", "").findings(findings(run)),
+    let mut sections = vec![Section::new("findings", "Findings", "").findings(findings(run))];
+    sections.extend(of_neighbours(run));
+    sections.extend([
         Section::new("time", "Over time", "one axis for all").charts(over_time),
         layer_by_layer(&counted),
-    ];
+    ]);
     sections.extend(calibrated::of_run(run));
-    sections.extend(of_neighbours(run));
     sections.extend(of_outages(run));
     sections.extend([
         Section::new("resources", "Use of resources", "in the headline's window")

@@ -1,15 +1,16 @@
 //! The price of neighbours: the answer in words, the table by layer, and the chart over time.
 
 use petal_model::numbers::decimal;
+use petal_model::record::Run;
 use petal_model::record::interference::{NeighbourPrice, PricedFigure, PricedLayer};
-use petal_model::record::{Run, Second};
+use petal_model::stats::histogram::LatencySummary;
 
 use crate::charts::{Chart, ChartFrame, Color, Plot, PlotAxis, Scale, Variant};
 use crate::numbers::{UNKNOWN, micros, or_dash, rate};
 use crate::table::Table;
 
 /// A percentile of response times.
-type PercentileOf = fn(&petal_model::stats::histogram::LatencySummary) -> Option<f64>;
+type PercentileOf = fn(&LatencySummary) -> Option<f64>;
 
 /// Percentiles for the chart: the first that nearly every second has is drawn.
 const DRAWN: [(&str, PercentileOf); 4] =
@@ -154,46 +155,30 @@ pub(crate) fn notes(run: &Run) -> Vec<String> {
 /// A percentile of the response time each second, with the slots of each neighbour shaded.
 pub(crate) fn chart(run: &Run) -> Option<Chart> {
     let seen = run.details.interference.as_ref()?;
-    let timeline = &run.details.timeline;
-    let mut kinds: Vec<&String> = timeline.iter().flat_map(|it| it.latency_us.keys()).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
-    kinds.retain(|kind| kind.ends_with("_response"));
-    let values = |kind: &str, figure: fn(&_) -> Option<f64>| -> Vec<(f64, f64)> {
-        let of = |second: &Second| Some((second.from_s, figure(second.latency_us.get(kind)?)?));
-        timeline.iter().filter_map(of).collect()
+    let known = |figure: PercentileOf| -> Vec<(f64, f64)> {
+        let seconds = seen.seconds.iter();
+        seconds.filter_map(|it| Some((it.from_s, figure(&it.response_us)?))).collect()
     };
-    let least = timeline.len() as f64 * DRAWN_SHARE_MIN;
-    let (name, lines) = DRAWN.into_iter().find_map(|(name, figure)| {
-        let lines: Vec<_> = kinds.iter().map(|kind| values(kind, figure)).collect();
-        (!lines.is_empty() && lines.iter().all(|line| line.len() as f64 >= least))
-            .then_some((name, lines))
-    })?;
-    let all = || lines.iter().flatten();
-    let most = all().map(|(_, us)| *us).fold(0.0, f64::max) * 1.05;
-    let until_s = timeline.last().map_or(1.0, |second| second.from_s + second.length_s);
+    let least = (seen.seconds.len() as f64 * DRAWN_SHARE_MIN).max(2.0);
+    let lines = DRAWN.into_iter().map(|(name, figure)| (name, known(figure)));
+    let (name, line) = { lines }.find(|(_, line)| line.len() as f64 >= least)?;
+    let most = line.iter().map(|(_, us)| *us).fold(0.0, f64::max) * 1.05;
+    let until_s = line.last().map_or(1.0, |(at_s, _)| at_s + 1.0);
     let title = format!("{name} of the response time, with and without neighbours");
     let texts = ("interference-linear", title.as_str(), "response time over time, slots shaded");
     let across = PlotAxis::new(Scale::between(0.0, until_s), "s");
     let up = PlotAxis::new(Scale::linear([0.0, most]), "us");
     let mut plot = Plot::new(&ChartFrame::wide(texts, 200.0, across, up));
-    for slot in &seen.slots {
+    for slot in seen.slots.iter().filter(|slot| slot.from_s < until_s) {
         let Some(index) = slot.neighbour else { continue };
-        let color = Color::Series(kinds.len() + index);
-        plot.rectangle([(slot.from_s, 0.0), (slot.to_s, most)], color, 0.15);
+        let place = [(slot.from_s, 0.0), (slot.to_s.min(until_s), most)];
+        plot.rectangle(place, Color::Series(1 + index), 0.15);
     }
-    for (at, line) in lines.iter().enumerate() {
-        plot.series(at, |plot| plot.line(line, Color::Series(at), 1.6));
-    }
-    let heading = std::iter::once("second").chain(kinds.iter().map(|kind| kind.as_str()));
-    let rows = timeline.iter().map(|second| {
-        let of = |line: &Vec<(f64, f64)>| {
-            or_dash(line.iter().find(|(at, _)| *at == second.from_s), |(_, us)| micros(*us))
-        };
-        std::iter::once(decimal(second.from_s, 0)).chain(lines.iter().map(of)).collect::<Vec<_>>()
-    });
-    let table = Table::of_columns(heading).with_rows(rows);
-    let note = "From the intended start, by petal's clock. Shaded: a neighbour was on.";
+    plot.series(0, |plot| plot.line(&line, Color::Series(0), 1.6));
+    let rows = line.iter().map(|(at_s, us)| [decimal(*at_s, 0), micros(*us)]);
+    let table = Table::of_columns(["second", name]).with_rows(rows);
+    let note =
+        "From the intended start, by petal's clock. Shaded: a neighbour was on, a color for each.";
     Some(Chart::new("interference", &title, note, Variant::linear(plot.finish()), table))
 }
 
@@ -201,14 +186,13 @@ pub(crate) fn chart(run: &Run) -> Option<Chart> {
 #[cfg(test)]
 pub(crate) fn fixture() -> Run {
     use petal_model::record::interference::{
-        Interference, InterferenceSlot, Neighbour, NeighbourStart,
+        Interference, InterferenceSlot, Neighbour, NeighbourStart, ResponseSecond,
     };
     use petal_model::record::{IntervalTotals, Ops, fixture};
-    use petal_model::stats::histogram::LatencySummary;
 
     let mut run = fixture::mixed_run();
     let slot = |at: usize| {
-        let neighbour = (at % 4 == 0 || at % 4 == 3).then_some(0);
+        let neighbour = matches!(at % 4, 0 | 3).then_some(0);
         let from_s = at as f64 * 6.0;
         let noise = 1.0 + (at * 7 % 5) as f64 / 100.0;
         let figure = |us: f64| Some(us * noise * if neighbour.is_some() { 1.35 } else { 1.0 });
@@ -235,11 +219,17 @@ pub(crate) fn fixture() -> Run {
             ops_within: None,
         }
     };
+    let second = |from_s: u32| {
+        let p50 = Some(f64::from(500 + from_s));
+        let response_us = LatencySummary { count: 40, p50, ..LatencySummary::default() };
+        ResponseSecond { from_s: f64::from(from_s), response_us }
+    };
     run.details.interference = Some(Interference {
         neighbours: vec![Neighbour { name: "vacuum".to_owned(), output: None }],
         slot_s: 6.0,
         settling_s: 2.0,
         slots: (0..20).map(slot).collect(),
+        seconds: (0..120).map(second).collect(),
         ..Interference::default()
     });
     petal_judge::conclude(&mut run);
@@ -259,7 +249,7 @@ mod tests {
         assert!(said.contains("throughput no difference found (under "), "{said}");
         let shown = within(80, || crate::text::brief_interference(&run, "petal-results/x"));
         assert!(shown.lines().count() <= 40 && shown.contains("vacuum costs users"), "{shown}");
-        assert!(chart(&run).is_none(), "no response times by second");
+        assert!(chart(&run).is_some_and(|chart| chart.title.starts_with("p50 of")));
         let price = &mut run.summary.interference.as_mut().unwrap()[0];
         price.why_unknown = Some("it failed: exit code 2".to_owned());
         assert_eq!(lines(&run), ["vacuum: the price is unknown (it failed: exit code 2)"]);
