@@ -57,7 +57,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         asked: SweepArguments {
             flags: BTreeMap::from(flags),
             sessions: Some(SESSIONS.to_owned()),
-            targets: Vec::new(),
+            ..SweepArguments::default()
         },
         // Whatever else is set here, the demo is the same everywhere.
         sources: Sources {
@@ -72,6 +72,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         load: true,
         fresh: false,
         again_failed: false,
+        restart: None,
         os_data: None,
         objective: None,
         is_noted: false,

@@ -16,7 +16,8 @@ use super::{signals, source};
 const LIBRARY_VARIABLE: &str = "PETAL_MPI_LIBRARY";
 
 /// Commands that work on a database or a device, and are not for several ranks.
-const ALONE: [&str; 7] = ["setup", "calibrate", "costs", "interfere", "replay", "demo", "drop"];
+const ALONE: [&str; 8] =
+    ["setup", "calibrate", "costs", "interfere", "replay", "demo", "drop", "restore-settings"];
 
 /// Does a command's work: alone, or with the other ranks that a launcher started. The first of them
 /// shows it.

@@ -30,6 +30,7 @@ mod process;
 mod profile;
 mod replay;
 mod report;
+mod restore_settings;
 mod run;
 mod serve;
 mod setup;
@@ -89,6 +90,7 @@ const GROUPS: &[(&str, &[Subcommand])] = &[
             (interfere::command, interfere::run),
             (replay::command, replay::run),
             (os::command, os::run),
+            (restore_settings::command, restore_settings::run),
             (drop::command, drop::run),
         ],
     ),
@@ -133,7 +135,7 @@ fn help_template() -> String {
         let lines = commands.iter().map(|(command, _)| {
             let command = command();
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            format!("  {:<12} {about}\n", command.get_name())
+            format!("  {:<16} {about}\n", command.get_name())
         });
         format!("{heading}:\n{}\n", lines.collect::<String>())
     };

@@ -317,12 +317,13 @@ fn step_by_step(
     let targets: Vec<String> = flags.remove("DB").into_iter().collect();
     let request = SweepRequest {
         design: Design::Grid,
-        asked: SweepArguments { flags, sessions: None, targets },
+        asked: SweepArguments { flags, targets, ..SweepArguments::default() },
         sources: Sources { command: CommandKind::Sweep, ..given.sources(BTreeMap::new()) },
         dir,
         load: false,
         fresh: given.matches.get_flag("fresh"),
         again_failed: false,
+        restart: None,
         os_data: given.matches.get_one("os-data").cloned(),
         objective: objective.clone(),
         is_noted: true,

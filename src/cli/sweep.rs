@@ -23,7 +23,7 @@ use petal_report::table::{line, on_a_screen};
 use super::args::{self, flag, value};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{launch, metrics, source};
+use super::{launch, metrics, restore_settings, source};
 
 /// The share within which an adaptive sweep finds peak and knee by default.
 const PRECISION: f64 = 0.02;
@@ -36,6 +36,8 @@ Examples:
   petal sweep --readers 0,16 --writers 0,4          readers, writers, and both
   petal sweep --sessions 8 --block-sz 4K,8K,16K --load -s 4 --scale 1G
   petal sweep --sessions 1,8 --db sqlite:/old/petal --db sqlite:/new/petal
+  petal sweep --sessions 8 --server-setting shared_buffers=1GB,4GB \\
+    --restart-server 'systemctl restart postgresql'  a restart for each block of cells
   petal sweep --sessions 1,2,4,8 --dry-run          cells, order and time, and no run
   mpiexec -n 4 petal sweep --sessions 4,8,16        driven by four hosts together
 
@@ -84,6 +86,16 @@ pub fn command() -> Command {
         .arg(flag("fresh", "Begin again; the present folder is kept under another name"))
         .arg(flag("again-failed", "Do cells again in which no session reached the end"))
         .arg(flag("json", "Print plan and figures of every cell as JSON, and only it, on stdout"))
+        .arg(
+            value(
+                "server-setting",
+                "NAME=V,V,...",
+                "Vary a setting of the server, and put it back afterwards; may be repeated",
+            )
+            .action(ArgAction::Append)
+            .conflicts_with_all(["ladder", "adaptive", "precision"]),
+        )
+        .args(restore_settings::restart_args())
         .arg(args::full())
         .arg(args::objective())
         .arg(args::os_data())
@@ -114,7 +126,16 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     })?;
     let request = SweepRequest {
         design,
-        asked: SweepArguments { flags, sessions, targets: targets.cloned().collect() },
+        asked: SweepArguments {
+            flags,
+            sessions,
+            targets: targets.cloned().collect(),
+            server_settings: matches
+                .get_many::<String>("server-setting")
+                .unwrap_or_default()
+                .cloned()
+                .collect(),
+        },
         sources: source::sources(
             matches,
             CommandKind::Sweep,
@@ -128,6 +149,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         os_data: matches.get_one("os-data").cloned(),
         objective: matches.get_one("objective").cloned(),
         is_noted: true,
+        restart: restore_settings::restart(matches),
         replay: None,
     };
     launch::with_hosts(console, |context, console| match context.hosts {

@@ -34,6 +34,7 @@ mod sampler;
 pub(crate) mod secrets;
 pub mod series;
 mod server_report;
+pub mod server_settings;
 mod session;
 mod session_pool;
 mod slots;

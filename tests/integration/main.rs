@@ -91,6 +91,7 @@ mod serve;
 mod server_mysql;
 mod server_oracle;
 mod server_postgres;
+mod server_settings;
 mod sessions;
 mod support;
 mod sweep;

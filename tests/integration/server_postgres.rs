@@ -232,6 +232,26 @@ impl Server {
         fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
+    /// The entries of postgresql.auto.conf.
+    pub fn stored_settings(&self) -> Vec<String> {
+        let text =
+            fs::read_to_string(self.folder.path().join("data/postgresql.auto.conf")).unwrap();
+        let entries = text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned);
+        // Each change moves its entry to the end.
+        entries.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// The command for pg_ctl, such as `restart`. A server that it starts is not the keeper's: end
+    /// it by `stop`.
+    pub fn pg_ctl(&self, order: &str) -> String {
+        let user = ordinary_user().map_or(String::new(), |(user, group)| {
+            format!("setpriv --reuid {user} --regid {group} --clear-groups ")
+        });
+        let (folder, programs) = (self.folder.path().display(), programs().unwrap());
+        let programs = programs.display();
+        format!("cd / && {user}{programs}/pg_ctl -D {folder}/data -l {folder}/log -w -s {order}")
+    }
+
     /// A file in the server's folder that only it may read.
     pub fn secret_file(&self, name: &str, text: &str) {
         write_as_ordinary_user(&self.folder.path().join(name), text);

@@ -10,6 +10,7 @@ use super::in_use::DataUse;
 use super::neighbour::KnownNeighbours;
 use super::perturbation::Perturbation;
 use super::server::row_layout;
+use super::server_settings::ChangeableSettings;
 use petal_model::record::server_report::ServerReport;
 use petal_model::record::verification::Recovery;
 use petal_model::settings::table::EngineSupport;
@@ -212,6 +213,11 @@ pub trait Server: Send + Sync {
 
     /// Seconds that the clock of a server on another host is ahead of this host's, if known.
     fn clock_ahead_s(&self) -> Option<f64> {
+        None
+    }
+
+    /// Settings of the whole server that petal can change, if it can change any.
+    fn settings(&self) -> Option<&dyn ChangeableSettings> {
         None
     }
 

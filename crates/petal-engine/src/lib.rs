@@ -20,6 +20,7 @@ pub mod neighbour;
 pub mod on_path;
 pub mod perturbation;
 pub mod server;
+pub mod server_settings;
 pub mod threads;
 pub mod url_option;
 

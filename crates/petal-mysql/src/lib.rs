@@ -11,6 +11,7 @@
 //!   would run
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: their
 //!   common state
+//! - `server_settings`: settings of the whole server that a sweep varies
 //! - `counters`, `describe`: the server's reports
 //! - `costs`: accesses and settings of the optimizer's prices
 //!
@@ -39,6 +40,7 @@ mod rocksdb;
 mod row_group;
 mod rows;
 mod schema;
+mod server_settings;
 mod server_work;
 mod servers;
 mod session;
@@ -65,6 +67,7 @@ use petal_engine::neighbour::KnownNeighbours;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::servers::{FollowedServer, Servers, each_once, known};
+use petal_engine::server_settings::ChangeableSettings;
 use petal_engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Server, Session, Stop,
@@ -343,6 +346,10 @@ impl Server for Mysql {
 
     fn clock_ahead_s(&self) -> Option<f64> {
         servers::clock_ahead_s(self.first())
+    }
+
+    fn settings(&self) -> Option<&dyn ChangeableSettings> {
+        Some(self)
     }
 
     fn recovery(&self) -> Result<Option<Recovery>> {

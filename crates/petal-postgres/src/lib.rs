@@ -12,6 +12,7 @@
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: their
 //!   common state
 //! - `costs`: accesses and settings of the planner's prices
+//! - `server_settings`: settings of the whole server that a sweep varies
 //! - `counters`, `waits`, `describe`: the server's reports; `server_work`: everybody's work
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
@@ -40,6 +41,7 @@ mod plan;
 mod publications;
 mod rows;
 mod schema;
+mod server_settings;
 mod server_work;
 mod servers;
 mod session;
@@ -65,6 +67,7 @@ use petal_engine::neighbour::KnownNeighbours;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::servers::{FollowedServer, Servers, each_once, known};
+use petal_engine::server_settings::ChangeableSettings;
 use petal_engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Server, Session, Stop,
@@ -401,6 +404,10 @@ impl Server for Postgres {
 
     fn clock_ahead_s(&self) -> Option<f64> {
         servers::clock_ahead_s(self.first().ok()?)
+    }
+
+    fn settings(&self) -> Option<&dyn ChangeableSettings> {
+        Some(self)
     }
 
     fn recovery(&self) -> Result<Option<Recovery>> {

@@ -27,7 +27,8 @@ pub fn session_settings(prefetch: u32) -> Vec<(&'static str, String)> {
 }
 
 /// Settings that only some roles may change; without them a run measures less.
-const PRIVILEGED: [(&str, &str); 2] = [("track_io_timing", "on"), ("track_wal_io_timing", "on")];
+pub const PRIVILEGED: [(&str, &str); 2] =
+    [("track_io_timing", "on"), ("track_wal_io_timing", "on")];
 
 const SETTING_UP: &str = "setting up a session";
 

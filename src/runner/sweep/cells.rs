@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::super::merge::RunWithFolder;
 use super::super::series::{RunSeries, UsedData};
+use super::super::server_settings::ServerChanges;
 use super::super::{RunError, WorkContext};
 use super::folder::SweepFolder;
 use super::next_cells::{CellQueue, QueuedCell};
@@ -24,6 +25,7 @@ use petal_report::numbers::{micros, or_dash, rate, span};
 pub fn run(
     planned: &Planned,
     held: &mut SweepFolder,
+    mut changes: Option<&mut ServerChanges<'_>>,
     context: &WorkContext<'_>,
 ) -> Result<Vec<RunError>, RunError> {
     let watch = context.watch;
@@ -38,7 +40,14 @@ pub fn run(
         let all = queue.words(all);
         watch.heading(&format!("cell {number} of {all}, all done in {} | ", span(time_left)));
         let began = Instant::now();
-        let ended = one(planned, held, cell_run, context);
+        let ended = match (changes.as_deref_mut(), planned.settings(cell_run.number)) {
+            (Some(changes), Some(cell)) => changes.apply(&cell.server_settings),
+            _ => Ok(()),
+        };
+        if context.caller.is_interrupted() {
+            return Ok(failures);
+        }
+        let ended = ended.and_then(|()| one(planned, held, cell_run, context));
         watch.heading("");
         match ended {
             Ok(None) => return Ok(failures),

@@ -90,7 +90,7 @@ fn begun(planned: &Planned) -> Sweep {
 }
 
 /// Takes the lock that one petal holds at a time.
-fn hold(dir: &Path) -> Result<FileLock, RunError> {
+pub fn hold(dir: &Path) -> Result<FileLock, RunError> {
     let path = dir.join(LOCK);
     let file = open_unlinked(&path).map_err(|source| RecordError::io("make", &path, source))?;
     FileLock::on(file).map_err(|refused| {

@@ -12,11 +12,13 @@ mod together;
 
 use std::path::PathBuf;
 
+use super::server_settings::{ChangedServer, RestartCommand, ServerChanges};
 use super::{RunError, WorkContext};
 use petal_model::record::Status;
 use petal_model::record::profile::{self, Profile};
 use petal_model::record::replay::ReplayOf;
-use petal_model::record::sweep::{Swept, load};
+use petal_model::record::server_settings;
+use petal_model::record::sweep::{self as kept, Swept, load};
 use petal_model::record::sweep_design::Design;
 use petal_model::settings::axes::SweepArguments;
 use petal_model::settings::objective::Objective;
@@ -24,7 +26,7 @@ use petal_model::settings::read::Sources;
 
 use petal_report::numbers::counted;
 
-pub use folder::done_before;
+pub use folder::{done_before, hold};
 pub use follow::follow;
 pub use petal_model::record::sweep_order::{Pace, cell_runs, left, with_order};
 pub use plan::{Planned, main_bytes, plan, run_time, steps_dir};
@@ -45,6 +47,8 @@ pub struct SweepRequest<'a> {
     pub objective: Option<Objective>,
     /// Notes on the settings are shown: false if nobody chose them.
     pub is_noted: bool,
+    /// Restarts the server for settings that need it.
+    pub restart: Option<RestartCommand>,
     /// The load that every cell imitates, step by step, until one does not hold it.
     pub replay: Option<Replayed<'a>>,
 }
@@ -80,6 +84,7 @@ pub fn run(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Done
 fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Done, RunError> {
     let watch = context.watch;
     let planned = plan(request, context)?;
+    put_back_before(&planned, request, context)?;
     let mut held = folder::take(&planned, request)?;
     if let Some(replay) = &request.replay {
         let text = replay.profile.text(&held.folder.path().join(profile::NAME))?;
@@ -108,7 +113,7 @@ fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Don
         watch.note(&format!("{} are done", counted(held.sweep.cells.len() as u64, "run")));
     }
     together::send_plan(&held.sweep, context)?;
-    let ran = cells::run(&planned, &mut held, context);
+    let ran = run_cells(&planned, &mut held, request, context);
     let swept = load(held.folder.path())?;
     petal_report::write_sweep(&held.folder, &swept, request.objective.as_ref())?;
     let done = Done { swept, folder: held.folder.path().to_owned(), failures: ran? };
@@ -116,4 +121,52 @@ fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Don
         watch.note("interrupted: the same command goes on with the remaining cells");
     }
     Ok(done)
+}
+
+/// Runs the cells, and puts the server's settings back however they end.
+fn run_cells(
+    planned: &Planned,
+    held: &mut folder::SweepFolder,
+    request: &SweepRequest<'_>,
+    context: &WorkContext<'_>,
+) -> Result<Vec<RunError>, RunError> {
+    let dir = planned.dir.clone();
+    let target = (planned.cells.first(), planned.server_settings.as_slice());
+    let mut changes = match target {
+        (Some(first), [_, ..]) => {
+            Some(ServerChanges::new(first, target.1, request.restart.as_ref(), &dir, context.watch))
+        }
+        _ => None,
+    };
+    let ran = cells::run(planned, held, changes.as_mut(), context);
+    match (changes.as_mut().map_or(Ok(()), ServerChanges::put_back), ran) {
+        (Ok(()), ran) => ran,
+        (Err(error), Ok(_)) => Err(error),
+        (Err(error), ran) => {
+            context.watch.error(&error.to_string());
+            ran
+        }
+    }
+}
+
+/// Puts back the settings that an earlier petal changed for this sweep and left, as after `kill -9`.
+fn put_back_before(
+    planned: &Planned,
+    request: &SweepRequest<'_>,
+    context: &WorkContext<'_>,
+) -> Result<(), RunError> {
+    let dir = planned.dir.as_path();
+    let Some(first) = planned.cells.first().filter(|_| kept::is_one(dir)) else { return Ok(()) };
+    let open = |dir| -> Result<_, RunError> {
+        Ok(server_settings::read(dir)?.filter(|journal| journal.is_open()))
+    };
+    if open(dir)?.is_none() {
+        return Ok(());
+    }
+    let _lock = folder::hold(dir)?;
+    let Some(mut journal) = open(dir)? else { return Ok(()) };
+    context.watch.note("an earlier petal left settings of this sweep at the server:");
+    let (restart, watch) = (request.restart.as_ref(), context.watch);
+    let server = ChangedServer { settings: first, restart, dir, watch };
+    server.put_back(&mut journal, false).map_err(|error| server.with_next_step(error, &journal))
 }

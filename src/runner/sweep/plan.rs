@@ -2,7 +2,7 @@
 //! happen here, before anything is changed.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::limits::check_admission;
 use super::super::series::{UsedData, draw_seed, setup_command};
+use super::super::server_settings::ChangedServer;
 use super::super::{RunError, WorkContext, load};
 use super::SweepRequest;
 use petal_engine::{Engine, Stop};
@@ -18,7 +19,7 @@ use petal_model::numbers::decimal;
 use petal_model::record::replay::ReplayOf;
 use petal_model::record::sweep::{Axis, SweepPlan};
 use petal_model::settings::Settings;
-use petal_model::settings::axes::{self, Axes};
+use petal_model::settings::axes::{self, Axes, SERVER_AXIS};
 use petal_model::settings::objective::Objective;
 use petal_model::settings::size::{Extent, format_bytes};
 use petal_model::settings::table::support;
@@ -41,6 +42,8 @@ pub struct Planned {
     pub objective: Option<Objective>,
     pub targets: Vec<SweepTarget>,
     pub notes: Vec<String>,
+    /// Settings of the server that the cells vary, by name.
+    pub server_settings: Vec<(String, Vec<String>)>,
 }
 
 impl Planned {
@@ -104,6 +107,7 @@ pub fn plan(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Pla
         step_by_step: request.replay.is_some(),
         design: request.design.clone(),
     };
+    let server_settings = server_settings(&plan, &targets, &first, request, context)?;
     let dir = request.dir.clone().unwrap_or_else(|| dir_named_after(&plan, "sweep", &first));
     let endpoints = targets.iter().map(|target| petal_engine::endpoints(target.engine.as_ref()));
     let endpoints = endpoints.max().unwrap_or(1);
@@ -123,7 +127,34 @@ pub fn plan(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Pla
         objective: request.objective.clone(),
         targets,
         notes,
+        server_settings,
     })
+}
+
+/// Returns the settings of the server that the cells vary. Refuses impossible ones before anything
+/// is changed.
+fn server_settings(
+    plan: &SweepPlan,
+    targets: &[SweepTarget],
+    first: &Settings,
+    request: &SweepRequest<'_>,
+    context: &WorkContext<'_>,
+) -> Result<Vec<(String, Vec<String>)>, RunError> {
+    let of_server =
+        |axis: &Axis| Some((axis.key.strip_prefix(SERVER_AXIS)?.to_owned(), axis.values.clone()));
+    let asked: Vec<(String, Vec<String>)> = plan.axes.iter().filter_map(of_server).collect();
+    let Some((name, _)) = asked.first() else { return Ok(asked) };
+    let servers = targets.iter().map(|target| petal_engine::endpoints(target.engine.as_ref()));
+    let servers: u32 = servers.sum();
+    if servers > 1 || context.hosts.is_some() {
+        return Err(RunError::Setting(format!(
+            "--server-setting {name}: petal changes one server from one host; name one endpoint of \
+             one target, and start petal without a launcher"
+        )));
+    }
+    let (restart, dir, watch) = (request.restart.as_ref(), Path::new(""), context.watch);
+    ChangedServer { settings: first, restart, dir, watch }.check(&asked)?;
+    Ok(asked)
 }
 
 /// Returns the folder that the same command finds again: its name differs from all other plans'

@@ -37,6 +37,7 @@ pub mod profile;
 mod rebuild;
 pub mod replay;
 pub mod server_report;
+pub mod server_settings;
 pub mod serving;
 pub mod sweep;
 pub mod sweep_design;

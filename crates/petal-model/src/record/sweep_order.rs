@@ -7,6 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::{Deserialize, Serialize};
 
 use crate::record::sweep::{Sweep, SweepPlan};
+use crate::settings::axes::SERVER_AXIS;
 use crate::workload::deck::shuffle;
 use crate::workload::scatter::mix;
 
@@ -46,10 +47,29 @@ pub fn with_order(plan: SweepPlan) -> SweepPlan {
         .map(|number| match plan.order.get(number as usize - 1) {
             Some(known) => known.clone(),
             None if plan.step_by_step => (1..=cells).collect(),
-            None => round(plan.seed, cells, number),
+            None => in_blocks(&plan, round(plan.seed, cells, number)),
         })
         .collect();
     SweepPlan { order, ..plan }
+}
+
+/// Moves cells with the same settings of the server together, because a change may restart it. The
+/// blocks come in the order in which the round first meets them.
+fn in_blocks(plan: &SweepPlan, mut order: Vec<u32>) -> Vec<u32> {
+    let cells = plan.cells();
+    let settings = |number: u32| -> Vec<&(String, String)> {
+        let factors = cells.get(number as usize - 1).into_iter().flatten();
+        factors.filter(|(key, _)| key.starts_with(SERVER_AXIS)).collect()
+    };
+    let mut blocks: Vec<Vec<&(String, String)>> = Vec::new();
+    for number in &order {
+        let block = settings(*number);
+        if !blocks.contains(&block) {
+            blocks.push(block);
+        }
+    }
+    order.sort_by_cached_key(|number| blocks.iter().position(|b| *b == settings(*number)));
+    order
 }
 
 /// A cell of a round: number and repeat, both from 1.
@@ -172,6 +192,27 @@ mod tests {
             let order: Vec<CellRun> = all.into_iter().filter(|run| left.contains(run)).collect();
             prop_assert_eq!(order, left);
         }
+    }
+
+    #[test]
+    fn cells_of_one_server_setting_run_in_blocks_of_random_order() {
+        let axis = |key: &str, values: &[&str]| {
+            let values = values.iter().map(|value| (*value).to_owned()).collect();
+            Axis { key: key.to_owned(), values }
+        };
+        let axes = vec![axis("server.a", &["x", "y", "z"]), axis("sessions", &["1", "2", "4"])];
+        let plan = with_order(SweepPlan { axes, repeats: 20, seed: 5, ..SweepPlan::default() });
+        let block = |number: &u32| (number - 1) / 3;
+        let mut firsts = [0; 3];
+        for round in &plan.order {
+            firsts[block(&round[0]) as usize] += 1;
+            let changes = round.windows(2).filter(|pair| block(&pair[0]) != block(&pair[1]));
+            assert_eq!((round.len(), changes.count()), (9, 2), "{round:?}");
+        }
+        assert!(firsts.iter().all(|&times| times > 0), "{firsts:?}");
+        let within: std::collections::BTreeSet<&[u32]> =
+            plan.order.iter().flat_map(|round| round.chunks(3)).collect();
+        assert!(within.len() > 3, "the order within a block is drawn, too: {within:?}");
     }
 
     #[test]

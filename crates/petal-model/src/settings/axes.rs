@@ -20,7 +20,12 @@ pub struct SweepArguments {
     pub sessions: Option<String>,
     /// `--db`, as often as it was given. A URL may hold commas, so it is never a list.
     pub targets: Vec<String>,
+    /// `--server-setting NAME=VALUE,VALUE`, as often as it was given.
+    pub server_settings: Vec<String>,
 }
+
+/// Begins the key of an axis that is a setting of the server: `server.NAME`.
+pub const SERVER_AXIS: &str = "server.";
 
 /// The axes and the cells that they span.
 #[derive(Debug)]
@@ -44,6 +49,12 @@ pub fn span(asked: &SweepArguments, sources: &Sources) -> Result<Axes, SettingEr
     let mut lists = Vec::new();
     if asked.targets.len() > 1 {
         lists.push(List { key: "db".to_owned(), values: asked.targets.clone() });
+    }
+    for text in &asked.server_settings {
+        match server_setting(text) {
+            Ok(list) => lists.push(list),
+            Err(error) => errors.push(error),
+        }
     }
     let mut single = asked.flags.clone();
     single.remove("DB");
@@ -131,6 +142,16 @@ fn read_all(
             )]));
         }
     }
+    let same_key =
+        axes.iter().enumerate().find(|(at, axis)| axes[..*at].iter().any(|a| a.0 == axis.0));
+    if let Some((_, (key, _))) = same_key {
+        let name = key.trim_start_matches(SERVER_AXIS);
+        return Err(SettingErrors(vec![SettingError::elsewhere(
+            format!("--server-setting {name}"),
+            "is given twice",
+            "Write all values of a setting into one list.",
+        )]));
+    }
     let twice = axes.iter().find_map(|(key, values)| {
         let twice = values.iter().enumerate().find(|(at, value)| values[..*at].contains(value))?;
         Some((key.clone(), twice.1.clone()))
@@ -174,9 +195,12 @@ fn read_one(
 ) -> Result<Settings, SettingErrors> {
     let mut flags = single.clone();
     let mut sessions = None;
+    let mut server_settings = Vec::new();
     for (key, value) in values {
         if *key == "sessions" {
             sessions = value.parse().ok();
+        } else if let Some(name) = key.strip_prefix(SERVER_AXIS) {
+            server_settings.push((name.to_owned(), (*value).to_owned()));
         } else if let Some(parameter) = table::find(&key.to_ascii_uppercase()) {
             flags.insert(parameter.key, (*value).to_owned());
         }
@@ -188,7 +212,7 @@ fn read_one(
         directory: sources.directory.clone(),
         ..*sources
     })?;
-    Ok(Settings { sessions, ..settings })
+    Ok(Settings { sessions, server_settings, ..settings })
 }
 
 /// The axes that every sweep has, also with one value: UPDATE_PCT, or READERS and WRITERS.
@@ -249,6 +273,29 @@ fn axis_of(parameter: &Parameter, asked: &SweepArguments) -> Result<Option<List>
         return refuse("has an empty value in its list", "Write values with a comma between two.");
     }
     Ok(Some(List { key: parameter.key.to_ascii_lowercase(), values }))
+}
+
+/// A setting of the server with its values. One value is an axis, too: petal puts it back.
+fn server_setting(text: &str) -> Result<List, SettingError> {
+    let refuse = |rule: &str| {
+        let hint =
+            "Write --server-setting NAME=VALUE,VALUE, such as --server-setting work_mem=4MB,64MB.";
+        Err(SettingError::elsewhere(format!("--server-setting {text}"), rule, hint))
+    };
+    let Some((name, values)) = text.split_once('=') else { return refuse("has no =") };
+    let name = name.trim().to_ascii_lowercase();
+    let is_part = |part: &str| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    if !name.split('.').all(is_part) {
+        return refuse("has a name that is no name of a setting");
+    }
+    let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
+    if values.iter().any(|value| value.is_empty() || value.contains(char::is_control)) {
+        return refuse("has an empty value, or one with control characters");
+    }
+    Ok(List { key: format!("{SERVER_AXIS}{name}"), values })
 }
 
 /// True of a text, a path or a secret, whose value may hold commas.
@@ -322,9 +369,14 @@ mod tests {
             flags: flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect(),
             sessions: sessions.map(str::to_owned),
             targets: targets.iter().map(|url| (*url).to_owned()).collect(),
+            ..SweepArguments::default()
         };
+        span_asked(&asked)
+    }
+
+    fn span_asked(asked: &SweepArguments) -> Result<Axes, SettingErrors> {
         span(
-            &asked,
+            asked,
             &Sources {
                 command: CommandKind::Sweep,
                 flags: BTreeMap::new(),
@@ -361,6 +413,30 @@ mod tests {
         assert_eq!(axes.combinations.len(), 4);
         assert!(axes.combinations.iter().all(|cell| cell.work_unit == 16));
         assert_eq!(axes.combinations[3].db.rest, "b,c");
+    }
+
+    #[test]
+    fn a_setting_of_the_server_is_an_axis_also_with_one_value() {
+        let asked = |settings: &[&str]| {
+            span_asked(&SweepArguments {
+                sessions: Some("1,2".to_owned()),
+                server_settings: settings.iter().map(|text| (*text).to_owned()).collect(),
+                ..SweepArguments::default()
+            })
+        };
+        let axes = asked(&["Shared_Buffers=1GB, 4GB", "x.jit=off"]).unwrap();
+        let server = ["server.shared_buffers 1GB,4GB", "server.x.jit off"];
+        assert_eq!(lines(&axes)[..2], server);
+        let cell = &axes.combinations[2];
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(cell.server_settings, [pair("shared_buffers", "4GB"), pair("x.jit", "off")]);
+        assert_eq!(cell.record_map()["server.shared_buffers"], "4GB");
+        for wrong in ["work_mem", "work_mem=", "work_mem=1MB,,", "a b=1", "a'b=1", "x.=1", "a=1\n2"]
+        {
+            assert!(asked(&[wrong]).is_err(), "{wrong}");
+        }
+        let twice = asked(&["a=1", "A=2"]).unwrap_err().to_string();
+        assert!(twice.starts_with("--server-setting a: is given twice"), "{twice}");
     }
 
     #[test]

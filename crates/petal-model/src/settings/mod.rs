@@ -155,6 +155,8 @@ unset_by_default! {
         pub schemas: Option<u32>,
         /// A sweep's `--sessions`: all of them together; None: THREADS_PER_SCHEMA for each schema.
         pub sessions: Option<u32>,
+        /// A sweep's `--server-setting`: names and values that the server has in this cell.
+        pub server_settings: Vec<(String, String)>,
         /// The settings file, if one was read.
         pub conf_file: Option<PathBuf>,
         /// Each parameter as it was set, with its origin, for the record; no secrets.

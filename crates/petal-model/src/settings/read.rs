@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use super::axes::SERVER_AXIS;
 use super::conf::{self, Assignment, Conf};
 use super::error::{SettingError, SettingErrors, where_from};
 use super::table::{self, CommandKind, PARAMETERS, Parameter, Value, ValueKind};
@@ -277,7 +278,11 @@ impl Settings {
         let in_force = |parameter: &Parameter| {
             (parameter.key.to_ascii_lowercase(), parameter.in_force(&mut settings))
         };
-        PARAMETERS.iter().map(in_force).collect()
+        let parameters: Vec<_> = PARAMETERS.iter().map(in_force).collect();
+        let of_server = self.server_settings.iter();
+        let of_server =
+            of_server.map(|(name, value)| (format!("{SERVER_AXIS}{name}"), value.as_str().into()));
+        parameters.into_iter().chain(of_server).collect()
     }
 
     /// `KEY=VALUE (ORIGIN)`.

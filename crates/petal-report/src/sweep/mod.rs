@@ -132,7 +132,7 @@ pub(super) fn targets(swept: &Swept, shown: fn(&Target) -> String) -> Vec<String
 }
 
 fn fact(out: &mut String, name: &str, value: &str) {
-    out.push_str(&paragraph(&format!("{name:<18}"), &" ".repeat(18), value));
+    out.push_str(&paragraph(&format!("{name:<17} "), &" ".repeat(18), value));
 }
 
 /// Cells that are in no mean, or measured nothing, or lost sessions.

@@ -1,0 +1,140 @@
+//! The contract of `petal sweep --server-setting`: settings of a whole server that petal changes for
+//! a cell and puts back. An engine reads and stores one setting; petal decides when, keeps a journal
+//! of the original values and restarts the server.
+
+use super::Result;
+
+/// A server whose settings petal can change.
+pub trait ChangeableSettings: Send + Sync {
+    /// An identity of the server that it keeps after a restart.
+    fn server_identity(&self) -> Result<String>;
+
+    /// The place of stored values, for a person who removes one by hand.
+    fn place(&self) -> &'static str;
+
+    /// Reads a setting as it is now. Refuses a setting that petal does not change, and a role that
+    /// may not change it.
+    fn read_setting(&self, name: &str) -> Result<ServerSetting>;
+
+    /// Stores a value, or removes the stored one. The server applies it at once if it can do so
+    /// without a restart.
+    fn store_setting(&self, setting: &ServerSetting, value: Option<&str>) -> Result<()>;
+}
+
+/// A setting of a server, as it is now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerSetting {
+    /// Name as the server writes it.
+    pub name: String,
+    /// The value in effect for a new session.
+    pub in_effect: String,
+    /// The value in the place that petal changes; `None` without an entry there.
+    pub stored: Option<String>,
+    pub applies: Applies,
+    /// A stored value takes effect only when the server is restarted next.
+    pub is_pending: bool,
+    pub values: SettingValues,
+}
+
+/// The moment at which a stored value takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applies {
+    AtOnce,
+    /// Takes effect at once, and a restart forgets it.
+    UntilRestart,
+    AfterRestart,
+}
+
+/// The values that a setting may have.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SettingValues {
+    Switch,
+    /// Words of a list; the case does not matter.
+    Words(Vec<String>),
+    /// A number. Each unit has its size in units of the value in effect.
+    Number {
+        units: Vec<(&'static str, f64)>,
+        is_whole: bool,
+        min: f64,
+        max: f64,
+    },
+    Text,
+}
+
+impl SettingValues {
+    /// Returns a value in the server's own form; an error is a clause that ends in "must be ...".
+    pub fn normal(&self, text: &str) -> Result<String, String> {
+        match self {
+            Self::Switch => match text.to_ascii_lowercase().as_str() {
+                "on" | "true" | "yes" | "1" => Ok("on".to_owned()),
+                "off" | "false" | "no" | "0" => Ok("off".to_owned()),
+                _ => Err("must be on or off".to_owned()),
+            },
+            Self::Words(words) => {
+                let word = words.iter().find(|word| word.eq_ignore_ascii_case(text));
+                word.cloned().ok_or_else(|| format!("must be one of {}", words.join(", ")))
+            }
+            Self::Text => Ok(text.to_owned()),
+            Self::Number { units, is_whole, min, max } => {
+                let number = number(text, units, *is_whole);
+                let number = number.filter(|number| (*min..=*max).contains(number));
+                number.map(|number| number.to_string()).ok_or_else(|| {
+                    let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+                    let units = match names.is_empty() {
+                        true => String::new(),
+                        false => {
+                            format!(", or a number with one of the units {}", names.join(", "))
+                        }
+                    };
+                    format!("must be a number from {min} to {max}{units}")
+                })
+            }
+        }
+    }
+
+    /// True if two texts are one value of the setting.
+    pub fn is_same(&self, one: &str, other: &str) -> bool {
+        one == other || self.normal(one).is_ok_and(|one| self.normal(other) == Ok(one))
+    }
+}
+
+fn number(text: &str, units: &[(&'static str, f64)], is_whole: bool) -> Option<f64> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = &text[digits.len()..];
+    let size = match unit {
+        "" => 1.0,
+        unit => units.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    let number = digits.trim_end().parse::<f64>().ok().filter(|number| number.is_finite())? * size;
+    Some(if is_whole { number.round() } else { number })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_one_value_are_the_same() {
+        let blocks = SettingValues::Number {
+            units: vec![("kB", 1.0 / 8.0), ("MB", 128.0), ("GB", 131_072.0)],
+            is_whole: true,
+            min: 16.0,
+            max: 1e9,
+        };
+        assert_eq!(blocks.normal("1GB"), Ok("131072".to_owned()));
+        assert_eq!(blocks.normal("0.5 GB"), Ok("65536".to_owned()));
+        assert!(blocks.is_same("1024MB", "131072") && !blocks.is_same("1GB", "131073"));
+        for wrong in ["1gb", "1TB", "GB", "", "8", "inf", "nan", "1e400"] {
+            assert!(blocks.normal(wrong).is_err_and(|why| why.contains("kB, MB, GB")), "{wrong}");
+        }
+        let methods = SettingValues::Words(vec!["sync".to_owned(), "worker".to_owned()]);
+        assert!(methods.is_same("SYNC", "sync") && !methods.is_same("sync", "worker"));
+        assert_eq!(methods.normal("x"), Err("must be one of sync, worker".to_owned()));
+        assert!(
+            SettingValues::Switch.is_same("ON", "true")
+                && !SettingValues::Switch.is_same("on", "0")
+        );
+        assert!(SettingValues::Text.is_same("a", "a") && !SettingValues::Text.is_same("a", "A"));
+    }
+}

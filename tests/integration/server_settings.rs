@@ -1,0 +1,243 @@
+//! `petal sweep --server-setting` and `petal restore-settings`: whatever happens to petal or to the
+//! server, the server's settings are those before, or the journal says so.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::engine_postgres::load;
+use crate::server_mysql;
+use crate::server_postgres::{Server, is_there, shared};
+use crate::support::{Ended, Petal, Workplace, record};
+
+/// A server of its own, with one entry that a sweep changes and one that it does not.
+struct Changed {
+    server: Server,
+    work: Workplace,
+    before: Vec<String>,
+}
+
+impl Drop for Changed {
+    fn drop(&mut self) {
+        self.shell("stop -m immediate");
+    }
+}
+
+impl Changed {
+    fn new() -> Option<Self> {
+        if !is_there() {
+            return None;
+        }
+        let server = Server::start(&[]);
+        load(&server.url("swept"), 1);
+        let mut client = server.client("swept");
+        client.batch_execute("ALTER SYSTEM SET work_mem = '3MB'").unwrap();
+        client.batch_execute("ALTER SYSTEM SET application_name = 'it''s'").unwrap();
+        client.batch_execute("SELECT pg_reload_conf()").unwrap();
+        let before = server.stored_settings();
+        assert_eq!(before.len(), 2, "{before:?}");
+        Some(Self { server, work: Workplace::new(), before })
+    }
+
+    fn shell(&self, order: &str) {
+        let _ = Command::new("/bin/sh").args(["-c", &self.server.pg_ctl(order)]).status();
+    }
+
+    /// A restart command that counts its calls, and does `instead` in one of them.
+    fn restart(&self, name: &str, call: u32, instead: &str) -> String {
+        let count = self.work.path(format!("{name}.count"));
+        let count = count.display();
+        let restart = self.server.pg_ctl("restart");
+        format!(
+            "echo >>{count}; if [ $(wc -l <{count}) = {call} ]; then {instead}; else {restart}; fi"
+        )
+    }
+
+    fn sweep(&self, out: &str, restart: &str, more: &[&str]) -> Petal {
+        let url = self.server.url("swept");
+        let args = ["sweep", "--db", &url, "--sessions", "1", "--run-time", "1", "--out", out];
+        let settings =
+            ["--server-setting", "shared_buffers=16MB,24MB", "--restart-server", restart];
+        self.work.petal([&args[..], &settings, more].concat())
+    }
+
+    fn restore(&self, out: &str, more: &[&str]) -> Petal {
+        let (url, restart) = (self.server.url("swept"), self.server.pg_ctl("restart"));
+        let args = ["restore-settings", out, "--db", &url, "--restart-server", &restart];
+        self.work.petal([&args[..], more].concat())
+    }
+
+    fn journal(&self, out: &str) -> Value {
+        let text = fs::read_to_string(self.work.path(out).join("server-settings.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[track_caller]
+    fn is_as_before(&self) {
+        assert_eq!(self.server.stored_settings(), self.before);
+        let sql = "SELECT current_setting('shared_buffers'), current_setting('work_mem')";
+        let row = self.server.client("swept").query_one(sql, &[]).unwrap();
+        assert_eq!((row.get::<_, &str>(0), row.get::<_, &str>(1)), ("128MB", "3MB"));
+    }
+}
+
+fn cells(dir: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.join("run.json").exists()).collect()
+}
+
+#[test]
+fn each_cell_has_its_values_in_effect_and_the_server_has_its_own_afterwards() {
+    let Some(it) = Changed::new() else { return };
+    let restart = it.restart("whole", 0, "false");
+    let more = ["--server-setting", "work_mem=1MB,2MB"];
+    it.sweep("whole", &restart, &more).exits(0);
+    it.is_as_before();
+    let dir = it.work.path("whole");
+    let cells = cells(&dir);
+    assert_eq!(cells.len(), 4);
+    for cell in cells {
+        let run = record(&cell);
+        let asked = run.pointer("/settings/server.shared_buffers").unwrap().as_str().unwrap();
+        let settings = run.pointer("/details/target/settings").unwrap();
+        let there = settings.as_array().unwrap().contains(&json!(["shared_buffers", asked]));
+        assert!(there, "{asked}: {settings}");
+    }
+    let csv = fs::read_to_string(dir.join("sweep.csv")).unwrap();
+    assert!(csv.lines().next().unwrap().contains("server.shared_buffers"), "{csv}");
+    assert!(it.journal("whole")["restored_at"].is_string());
+    // Two blocks and the end: work_mem needs none.
+    let restarts = fs::read_to_string(it.work.path("whole.count")).unwrap().lines().count();
+    assert!((3..=5).contains(&restarts), "{restarts} restarts");
+    // The same command has nothing to do, and does not touch the server.
+    it.sweep("whole", "false", &more).exits(0).telling(&["complete"]);
+    it.restore("whole", &[]).exits(0);
+}
+
+#[test]
+fn a_sweep_killed_at_any_step_is_put_back() {
+    let Some(it) = Changed::new() else { return };
+    let kill = "kill -9 $PPID; sleep 0.2";
+    let stop = it.server.pg_ctl("stop");
+    let restart = it.server.pg_ctl("restart");
+    let steps = [
+        ("stored", 1, kill.to_owned()),
+        ("down", 1, format!("{stop}; {kill}")),
+        ("second", 2, kill.to_owned()),
+        ("changed", 2, format!("{restart}; {kill}")),
+        ("end", 3, kill.to_owned()),
+        ("restarted", 3, format!("{restart}; {kill}")),
+    ];
+    for (out, call, instead) in steps {
+        let ended = it.sweep(out, &it.restart(out, call, &instead), &[]).ends();
+        assert!(ended.code != Some(0), "{out}: {}", ended.stderr);
+        assert!(it.journal(out)["restored_at"].is_null(), "{out}");
+        it.restore(out, &[]).exits(0);
+        it.is_as_before();
+        it.restore(out, &[]).exits(0);
+    }
+    // In a cell; the same command goes on.
+    let hook = it.work.script("hook.sh", "[ -e hooked ] || { touch hooked; kill -9 $PPID; }");
+    let hook = hook.display().to_string();
+    let more = ["--external-script", hook.as_str()];
+    let restart = it.server.pg_ctl("restart");
+    it.sweep("cell", &restart, &more).ends();
+    assert!(it.journal("cell")["restored_at"].is_null());
+    it.sweep("cell", &restart, &more).exits(0).telling(&["an earlier petal left settings"]);
+    it.is_as_before();
+    // After the journal, before the first change.
+    let mut journal = it.journal("cell");
+    journal["restored_at"] = Value::Null;
+    let path = it.work.path("cell").join("server-settings.json");
+    fs::write(&path, journal.to_string()).unwrap();
+    it.restore("cell", &[]).exits(0);
+    it.is_as_before();
+}
+
+#[test]
+fn what_cannot_be_changed_is_refused_before_anything_is_changed() {
+    let Some(it) = Changed::new() else { return };
+    let sweep = |user: &str, settings: &[&str]| -> Petal {
+        let url = it.server.url("swept").replace("petal@", &format!("{user}@"));
+        let args = ["sweep", "--db", &url, "--sessions", "1", "--run-time", "1", "--out", "no"];
+        let settings = settings.iter().flat_map(|setting| ["--server-setting", setting]);
+        it.work.petal(args.into_iter().chain(settings).collect::<Vec<_>>())
+    };
+    let refused = |settings: &[&str], words: &[&str]| -> Ended {
+        sweep("petal", settings).exits(2).telling(words)
+    };
+    refused(&["shared_buffers=16MB"], &["only when the server restarts", "--restart-server"]);
+    refused(&["work_mem=1XB"], &["work_mem=1XB", "must be a number", "kB, MB, GB"]);
+    refused(&["work_mem=1MB,1024kB"], &["is twice"]);
+    refused(&["no_such=1"], &["no such setting"]);
+    refused(&["enable_seqscan=on"], &["petal sets it in each session"]);
+    for name in ["archive_command", "shared_preload_libraries", "block_size"] {
+        refused(&[&format!("{name}=x")], &["does not change this setting"]);
+    }
+    let mut client = it.server.client("swept");
+    client.batch_execute("CREATE ROLE plain LOGIN; GRANT pg_read_all_data TO plain").unwrap();
+    sweep("plain", &["work_mem=1MB"]).exits(3).telling(&["work_mem", "may not change it"]);
+    assert!(!it.work.path("no").exists());
+    it.is_as_before();
+}
+
+#[test]
+fn a_restart_that_fails_fails_its_cell_and_a_server_that_stays_away_ends_the_sweep() {
+    let Some(it) = Changed::new() else { return };
+    let failed = it.sweep("failed", "echo no; false", &[]).ends();
+    assert!(failed.code != Some(0));
+    let failed = failed.telling(&["measured nothing", "exit status: 1", "restart-server.log"]);
+    assert!(!failed.stderr.contains("restore-settings"), "{}", failed.stderr);
+    assert!(cells(&it.work.path("failed")).is_empty());
+    it.is_as_before();
+
+    let restart = it.restart("away", 2, &it.server.pg_ctl("stop"));
+    let away = it.sweep("away", &restart, &["--restart-limit", "2"]).exits(3);
+    away.telling(&["did not answer within 2 s", "restore-settings", "postgresql.auto.conf"]);
+    assert_eq!(cells(&it.work.path("away")).len(), 1, "measured data is kept");
+    assert!(it.journal("away")["restored_at"].is_null());
+    it.restore("away", &[]).exits(0);
+    it.is_as_before();
+}
+
+#[test]
+fn neither_another_server_nor_the_value_of_somebody_else_is_changed() {
+    let Some(it) = Changed::new() else { return };
+    it.sweep("foreign", &it.restart("foreign", 2, "kill -9 $PPID"), &[]).ends();
+    let url = shared().url("swept");
+    it.work
+        .petal(["restore-settings", "foreign", "--db", &url])
+        .exits(3)
+        .telling(&["another server"]);
+    let sql = "ALTER SYSTEM SET shared_buffers = '32MB'";
+    it.server.client("swept").batch_execute(sql).unwrap();
+    let refused = it.restore("foreign", &[]).exits(3);
+    refused.telling(&["shared_buffers", "somebody else", "32MB", "--force"]);
+    assert!(it.server.stored_settings().iter().any(|line| line.contains("32MB")));
+    it.restore("foreign", &["--force"]).exits(0);
+    it.is_as_before();
+    it.work.petal(["restore-settings", "."]).exits(2).telling(&["server-settings.json"]);
+}
+
+#[test]
+fn a_variable_of_mariadb_is_swept_and_set_back() {
+    if server_mysql::mariadb().is_none() {
+        return;
+    }
+    let server = server_mysql::Server::start(&[]);
+    let url = server.url("swept");
+    let work = Workplace::new();
+    work.petal(["setup", "--db", &url, "-s", "1", "--scale", "16M"]).exits(0);
+    let capacity = || server.sql("swept", "SELECT @@GLOBAL.innodb_io_capacity")[0][0].clone();
+    let before = capacity();
+    let sweep = |setting: &str| {
+        let args = ["sweep", "--db", &url, "--sessions", "1", "--run-time", "1", "--out", "s"];
+        work.petal([&args[..], &["--server-setting", setting]].concat())
+    };
+    sweep("innodb_page_size=8192").exits(2).telling(&["innodb_page_size", "option files"]);
+    sweep("innodb_io_capacity=1x").exits(2).telling(&["must be a number"]);
+    sweep("innodb_io_capacity=150,300").exits(0);
+    assert_eq!((cells(&work.path("s")).len(), capacity()), (2, before));
+}
