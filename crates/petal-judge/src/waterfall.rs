@@ -39,18 +39,19 @@ enum OperationSide {
 
 /// Divides the time of a run that is reduced to a window. None if nobody asked for it.
 pub fn of(run: &Run) -> Option<Waterfall> {
-    let seen = run.details.os.as_ref()?;
-    let threads = match (&seen.whole.sum.threads, &seen.threads_unseen) {
-        (Some(threads), _) => threads,
-        (None, Some(why)) => return Some(Waterfall::unknown(why)),
-        (None, None) => {
-            let asked = run.summary.setting("waterfall").and_then(|set| set.as_bool());
-            let why = "the window has no second in which threads were timed";
-            return asked.filter(|&asked| asked).map(|_| Waterfall::unknown(why));
-        }
-    };
-    let requests = seen.whole.sum.requests.as_ref();
-    Some(divided(run, (run.summary.ops.total, run.details.db_time_s * 1e6), threads, requests))
+    let seen = run.details.os.as_ref();
+    if let Some(sum) = seen.map(|seen| &seen.whole.sum)
+        && let Some(threads) = &sum.threads
+    {
+        let operations = (run.summary.ops.total, run.details.db_time_s * 1e6);
+        return Some(divided(run, operations, threads, sum.requests.as_ref()));
+    }
+    run.summary.setting("waterfall")?.as_bool().filter(|&is_asked| is_asked)?;
+    let no_second = "the window has no second in which threads were timed";
+    Some(Waterfall::unknown(match seen {
+        Some(seen) => seen.threads_unseen.as_deref().unwrap_or(no_second),
+        None => "NO_OS_PERF_DATA=TRUE",
+    }))
 }
 
 /// Divides the time of the operations that ended in a second.
@@ -418,6 +419,9 @@ mod tests {
         assert!(of(&run).unwrap().why_unknown.unwrap().contains("no second"));
         run.details.os.as_mut().unwrap().threads_unseen = Some("it needs root".into());
         assert_eq!(of(&run).unwrap().why_unknown.unwrap(), "it needs root");
+        let seen = run.details.os.take();
+        assert_eq!(of(&run).unwrap().why_unknown.unwrap(), "NO_OS_PERF_DATA=TRUE");
+        run.details.os = seen;
         fixture::time_threads(&mut run, 1.0);
         assert_eq!(of(&run).unwrap().why_unknown, None);
         run.summary.settings.insert("io_depth".into(), 8.into());
