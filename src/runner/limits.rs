@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use super::RunError;
 use super::job::Job;
 use petal_engine::{Engine, EngineError, LoadPlan, Needs, Result, Server};
-use petal_model::numbers::bytes;
+use petal_model::numbers::{bytes, whole};
 use petal_model::settings::Settings;
 use petal_model::stats::cgroup::Groups;
 use petal_model::stats::devices::Roots;
@@ -104,17 +104,21 @@ fn refuse(who: &Workers, mut needs: Needs) -> Result<()> {
 fn refusal(who: &Workers, needs: Needs, allowed: &Allowed) -> Option<String> {
     let Needs { files, memory_bytes, threads } = needs;
     let Workers { count, name: workers, fewer } = who;
-    let who = format!("{count} {workers}");
+    let who = format!("{} {workers}", whole(*count));
     if let Some(limit) = allowed.files.filter(|limit| files > *limit) {
         return Some(format!(
-            "the limit of open files (ulimit -n) is {limit}, and {who} need about {files}: raise it \
-             (ulimit -Hn {files}; LimitNOFILE= of a service), or use {fewer}"
+            "the limit of open files (ulimit -n) is {}, and {who} need about {}: raise it \
+             (ulimit -Hn {files}; LimitNOFILE= of a service), or use {fewer}",
+            whole(limit),
+            whole(files)
         ));
     }
     if let Some((limit, name)) = allowed.threads.as_ref().filter(|(limit, _)| threads > *limit) {
         return Some(format!(
-            "{name} allows {limit} threads, and {who} need about {threads}: raise it, use fewer \
-             sessions or a lower IO_DEPTH, or leave io=pread, which takes a thread for each request"
+            "{name} allows {} threads, and {who} need about {}: raise it, use fewer sessions or a lower \
+             IO_DEPTH, or leave io=pread, which takes a thread for each request",
+            whole(*limit),
+            whole(threads)
         ));
     }
     let heap_bytes = threads.min(allowed.heaps) * HEAP_BYTES;

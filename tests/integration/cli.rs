@@ -52,13 +52,13 @@ fn refusals_name_key_value_rule_and_hint() {
     let work = Workplace::loaded(2, "8M");
     let run = |args: &[&str]| refusal(&work, &[&["run"], args].concat());
     assert_snapshot!(run(&["--update-pct", "101"]), @"petal: UPDATE_PCT=101 (--update-pct): must be a whole number from 0 to 100. Write UPDATE_PCT=25, the default, or another such value.");
-    assert_snapshot!(run(&["--scale", "1T"]), @"petal: SCALE=1T (--scale): is 134217728 blocks of 8K, but schema 1 holds 1024 rows, one to a block. Leave SCALE out, write at most SCALE=1024, or load more with petal setup.");
+    assert_snapshot!(run(&["--scale", "1T"]), @"petal: SCALE=1T (--scale): is 134,217,728 blocks of 8K, but schema 1 holds 1,024 rows, one to a block. Leave SCALE out, write at most SCALE=1024, or load more with petal setup.");
     assert_snapshot!(run(&["--scale", "5"]), @"
     petal: SCALE=5 (--scale): is 5 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
            WORK_UNIT=64 (default): must be at most the 5 blocks that SCALE leaves. Lower WORK_UNIT or raise SCALE.
     ");
     assert_snapshot!(run(&["--work-unit", "2000"]), @"petal: WORK_UNIT=2000 (--work-unit): must be a whole number from 1 to 1024. Write WORK_UNIT=64, the default, or another such value.");
-    assert_snapshot!(run(&["--do-hotspot", "TRUE", "--hotspot-mb", "1"]), @"petal: HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=1 (--hotspot-mb) puts the hot spot's end at block 2176 of 8K, past the 1024 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.");
+    assert_snapshot!(run(&["--do-hotspot", "TRUE", "--hotspot-mb", "1"]), @"petal: HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=1 (--hotspot-mb) puts the hot spot's end at block 2,176 of 8K, past the 1,024 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.");
     assert_snapshot!(run(&["--think-tm-min", "2", "--think-tm-frequency", "3"]), @"petal: THINK_TM_MIN=2 (--think-tm-min): must be at most THINK_TM_MAX=0.5 (default). Lower THINK_TM_MIN or raise THINK_TM_MAX.");
     assert_snapshot!(run(&["--readers", "1", "--update-pct", "3"]), @"petal: UPDATE_PCT=3 (--update-pct): contradicts READERS and WRITERS, which name whole sessions instead. Leave out one or the other.");
     assert_snapshot!(run(&["--readers", "0"]), @"petal: READERS=0 (--readers): leaves no session: READERS and WRITERS together must be at least 1. Raise one of them, or leave both out.");
@@ -128,7 +128,7 @@ fn slobs_own_forms_and_file_work() {
     let details = &record(&work.run_folder())["details"];
     assert!(details["conf_file"].as_str().unwrap().ends_with("slob.conf"));
     // As it stands it asks for more than is loaded: told with its line.
-    work.petal(["run", "2"]).exits(2).telling(&["SCALE=80M", "slob.conf:", "schema 1 holds 1024"]);
+    work.petal(["run", "2"]).exits(2).telling(&["SCALE=80M", "slob.conf:", "schema 1 holds 1,024"]);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn more_memory_than_there_is_is_refused_before_it_goes() {
     let url = format!("device:{}", work.path("petal.dat").display());
     work.petal(["setup", "--scale", "64M", "--db", &url]).exits(0);
     let run = ["run", "-t", "10000", "--io-depth", "32000", "--work-loop", "1", "--db", &url];
-    work.petal(run).after(MEMORY).exits(3).telling(&["10000 sessions", "ulimit -v"]);
+    work.petal(run).after(MEMORY).exits(3).telling(&["10,000 sessions", "ulimit -v"]);
     assert!(work.runs().is_empty());
 }
 
@@ -110,7 +110,7 @@ fn more_threads_than_the_system_has_are_refused_by_the_limits_name() {
     let url = format!("device:{}?io=pread", work.path("petal.dat").display());
     work.petal(["setup", "--scale", "8M", "--db", &url]).exits(0);
     let run = |depth| ["run", "-t", "1000", "--io-depth", depth, "--work-loop", "1", "--db", &url];
-    let reported = ["sysctl", "1000 sessions need about 1002008", "IO_DEPTH", "io=pread"];
+    let reported = ["sysctl", "1,000 sessions need about 1,002,008", "IO_DEPTH", "io=pread"];
     work.petal(run("1000")).exits(3).telling(&reported);
     assert!(work.runs().is_empty());
 }

@@ -563,7 +563,7 @@ fn invalid_sweeps_are_refused_before_anything_is_touched() {
     assert_snapshot!(refused(&["--update-pct", "10,200"]), @"petal: UPDATE_PCT=200 (--update-pct): must be a whole number from 0 to 100. Write UPDATE_PCT=25, the default, or another such value.");
     assert_snapshot!(refused(&["--loop", "client,server"]), @"petal: LOOP=server (--loop): must be client with a database in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.");
     assert_snapshot!(refused(&["--run-time", "10,20"]), @"petal: RUN_TIME=10,20 (--run-time): takes one value: it cannot be varied within a sweep. Make a sweep for each value.");
-    assert_snapshot!(refused(&["--scale", "8M,1T"]), @"petal: SCALE=1T (--scale): is 134217728 blocks of 8K, but schema 1 holds 1024 rows, one to a block. Leave SCALE out, write at most SCALE=1024, or load more with petal setup.");
+    assert_snapshot!(refused(&["--scale", "8M,1T"]), @"petal: SCALE=1T (--scale): is 134,217,728 blocks of 8K, but schema 1 holds 1,024 rows, one to a block. Leave SCALE out, write at most SCALE=1024, or load more with petal setup.");
     assert!(!work.path("petal-results").exists());
     work.petal(["sweep", "--db", "sqlite:nowhere"])
         .exits(3)

@@ -9,6 +9,7 @@ use super::rates::RateOverTime;
 use super::size::{Extent, format_bytes};
 use super::table::{self, CommandKind, PARAMETERS, Support, support};
 use super::{Origin, Settings, WarmUp};
+use crate::numbers::whole;
 
 /// SCALE of a setup that does not say.
 pub const SETUP_SCALE: Extent = Extent::Bytes(80 << 20);
@@ -311,8 +312,9 @@ impl Settings {
                     self,
                     "SCALE",
                     format!(
-                        "is {asked} blocks of {size}, but schema {schema} holds {rows} rows, one \
-                         to a block"
+                        "is {} blocks of {size}, but schema {schema} holds {} rows, one to a block",
+                        whole(asked),
+                        whole(rows)
                     ),
                     format!(
                         "Leave SCALE out, write at most SCALE={rows}, or load more with petal setup."
@@ -364,7 +366,11 @@ fn misfits(settings: &Settings, rows: u64, block_size: u32) -> Vec<SettingError>
         errors.push(refusal(
             settings,
             "SCALE",
-            format!("is {rows} blocks of {size}, and must be at least {SCALE_BLOCKS_MIN}"),
+            format!(
+                "is {} blocks of {size}, and must be at least {}",
+                whole(rows),
+                whole(SCALE_BLOCKS_MIN)
+            ),
             format!("Write SCALE={SCALE_BLOCKS_MIN} or more, or SCALE={least} or more."),
         ));
     }
@@ -374,7 +380,7 @@ fn misfits(settings: &Settings, rows: u64, block_size: u32) -> Vec<SettingError>
         [("WORK_UNIT", settings.work_unit, true), ("UPDATE_WORK_UNIT", update, is_apart)]
     {
         if counts && u64::from(unit) > rows {
-            let rule = format!("must be at most the {rows} blocks that SCALE leaves");
+            let rule = format!("must be at most the {} blocks that SCALE leaves", whole(rows));
             errors.push(refusal(settings, key, rule, format!("Lower {key} or raise SCALE.")));
         }
     }
@@ -384,7 +390,10 @@ fn misfits(settings: &Settings, rows: u64, block_size: u32) -> Vec<SettingError>
         errors.push(refusal(
             settings,
             "HOTSPOT_MB",
-            format!("is {} blocks of {size}, too short for a work unit of {unit}", spot.rows),
+            format!(
+                "is {} blocks of {size}, too short for a work unit of {unit}",
+                whole(spot.rows)
+            ),
             "Raise HOTSPOT_MB or lower WORK_UNIT.",
         ));
     }
@@ -394,9 +403,11 @@ fn misfits(settings: &Settings, rows: u64, block_size: u32) -> Vec<SettingError>
             settings,
             "HOTSPOT_OFFSET_MB",
             format!(
-                "with {} puts the hot spot's end at block {end} of {size}, past the {rows} that \
+                "with {} puts the hot spot's end at block {} of {size}, past the {} that \
                  SCALE leaves",
-                settings.with_origin("HOTSPOT_MB")
+                settings.with_origin("HOTSPOT_MB"),
+                whole(end),
+                whole(rows)
             ),
             "Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.",
         ));

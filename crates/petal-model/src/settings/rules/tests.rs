@@ -65,7 +65,7 @@ fn each_contradiction_is_refused_with_its_hint() {
     ];
     let refused: Vec<String> = cases.iter().map(|flags| refusals(flags)).collect();
     assert_snapshot!(refused.join("\n--\n"), @r"
-    SCALE=1000 (--scale): is 1000 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    SCALE=1000 (--scale): is 1,000 blocks of 8K, and must be at least 1,024. Write SCALE=1024 or more, or SCALE=8M or more.
     --
     SCALE=1M (--scale): is 128 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
     --
@@ -77,7 +77,7 @@ fn each_contradiction_is_refused_with_its_hint() {
     SCALE=64 (--scale): is 64 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
     UPDATE_WORK_UNIT=100 (--update-work-unit): must be at most the 64 blocks that SCALE leaves. Lower UPDATE_WORK_UNIT or raise SCALE.
     --
-    HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=8 (default) puts the hot spot's end at block 3072 of 8K, past the 2560 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.
+    HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=8 (default) puts the hot spot's end at block 3,072 of 8K, past the 2,560 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.
     --
     HOTSPOT_MB=1 (--hotspot-mb): is 128 blocks of 8K, too short for a work unit of 1000. Raise HOTSPOT_MB or lower WORK_UNIT.
     --
@@ -245,16 +245,16 @@ fn settings_that_do_not_fit_the_target_are_refused() {
         refused(&[("BLOCK_SZ", "4K")], 8192, Some((10_240, 1))),
     ];
     assert_snapshot!(all.join("\n--\n"), @r"
-    SCALE=20000 (--scale): is 20000 blocks of 8K, but schema 3 holds 10240 rows, one to a block. Leave SCALE out, write at most SCALE=10240, or load more with petal setup.
+    SCALE=20000 (--scale): is 20,000 blocks of 8K, but schema 3 holds 10,240 rows, one to a block. Leave SCALE out, write at most SCALE=10240, or load more with petal setup.
     --
     SCALE=6M (--scale): is 768 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
     --
-    HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=8 (default) puts the hot spot's end at block 3072 of 8K, past the 3000 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.
+    HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=8 (default) puts the hot spot's end at block 3,072 of 8K, past the 3,000 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.
     --
     HOTSPOT_MB=2 (--hotspot-mb): is 64 blocks of 32K, too short for a work unit of 100. Raise HOTSPOT_MB or lower WORK_UNIT.
     --
-    SCALE=2000 (--scale): is 2000 blocks of 16K, but schema 2 holds 1100 rows, one to a block. Leave SCALE out, write at most SCALE=1100, or load more with petal setup.
-    HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=8 (default) puts the hot spot's end at block 1536 of 16K, past the 1100 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.
+    SCALE=2000 (--scale): is 2,000 blocks of 16K, but schema 2 holds 1,100 rows, one to a block. Leave SCALE out, write at most SCALE=1100, or load more with petal setup.
+    HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=8 (default) puts the hot spot's end at block 1,536 of 16K, past the 1,100 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.
     --
     BLOCK_SZ=4K (--block-sz): is not the size of the blocks that are loaded, which is 8K. Leave BLOCK_SZ out, or load with blocks of 4K (petal setup --replace).
     ");
