@@ -28,7 +28,7 @@ const REPEATS: &str = "3";
 
 pub fn command() -> Command {
     Command::new("demo")
-        .about("A first look: a small data set on SQLite, a short sweep, petals")
+        .about("A first look: a small data set on SQLite, a sweep, petals")
         .after_help(
             "Loads two schemas of 64 MiB into ./petal-data, unless petal's data is there. Sweeps \
              1 to 16 sessions at UPDATE_PCT 0 and 20, three times for a few seconds each, and \

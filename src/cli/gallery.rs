@@ -32,7 +32,7 @@ pub(super) const DEPTH_MAX: usize = 8;
 
 pub fn command() -> Command {
     Command::new("gallery")
-        .about("Show many sweeps and runs on one page: a table, petals, prices")
+        .about("Show many sweeps and runs on a page: table, petals, prices")
         .after_help(EXAMPLES)
         .arg(args::paths("folder", "DIR", "Sweeps, runs, or folders to look for them in"))
         .arg(args::path("out", "FOLDER", "Folder that gets the page").required(true))

@@ -8,7 +8,7 @@ use super::failure::{CommandError, Exit};
 
 pub fn command() -> Command {
     Command::new("help")
-        .about("Help on a command, all `parameters`, or a commented `slob.conf`")
+        .about("Help on a command, `parameters`, or a commented `slob.conf`")
         .arg(Arg::new("topic").value_name("COMMAND|parameters|slob.conf"))
 }
 

@@ -27,9 +27,9 @@ Examples:
   petal interfere --rate 500 --with 'nice rsync -a /data/ /elsewhere'
   petal interfere --rate 500 --with none       the control: it should find no difference
 
-One run at RATE. In each pair of slots a neighbour is at work in one, and not in the other; the order
-is drawn from the seed. Choose a RATE of about half of the ops/s of petal run with these sessions.
-Neighbours by name: none; tenant (needs more schemas than -s);
+One run at RATE. In each pair of slots a neighbour is at work in one, not in the other; the
+order is drawn from the seed. Choose a RATE of about half of the ops/s of petal run with
+these sessions. Neighbours by name: none; tenant (needs more schemas than -s);
   PostgreSQL            vacuum, checkpoint, index-build, full-scan, backup
   MySQL and MariaDB     full-scan, index-build, checkpoint, backup
 Everything else is a command for /bin/sh. It ends with its slot, and begins again if it ends early.
@@ -37,7 +37,7 @@ Ctrl-C ends both and keeps the measurements. Exit code 1: a neighbour failed, an
 
 pub fn command() -> Command {
     let command = Command::new("interfere")
-        .about("Measure the price of a neighbour: a backup, a vacuum, a script")
+        .about("Measure the price of a neighbour: a backup, vacuum, script")
         .before_help(
             "Example: petal interfere --db postgres://user@host/db -s 4 --rate 500 --with vacuum",
         )

@@ -36,7 +36,7 @@ petal writes and flushes a line each second: if it is killed, no line is lost.";
 
 pub fn command() -> Command {
     Command::new("os")
-        .about("Record this host's counters, for a run driven from another one")
+        .about("Record this host's counters for a run driven from another")
         .after_help(EXAMPLES)
         .arg(
             args::path("out", "FILE", "File to record into; a file that is not there yet")

@@ -393,7 +393,7 @@ mod tests {
             assert!((found - expected).abs() < 1e-9, "{work:?} {expected:?}");
         }
         assert_eq!(schedule.at(999), None);
-        assert_eq!(schedule.at(1000), None);
+        assert_eq!(schedule.at(1000), Some((0, None)));
         assert_eq!(schedule.at(1199), Some((1, Some(ChangedResource::Reads))));
         assert_eq!(schedule.at(1300), None);
     }

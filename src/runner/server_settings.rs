@@ -14,7 +14,7 @@ use petal_engine::{EngineError, ProgressUnit, Result, Server};
 use petal_model::record::folder::create_anew;
 use petal_model::record::moment;
 use petal_model::record::server_settings::{
-    ChangedSetting, FORMAT, NAME, SettingsJournal, StoredBy,
+    ChangedSetting, FORMAT, LastWriter, NAME, SettingsJournal,
 };
 use petal_model::settings::Settings;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -287,12 +287,12 @@ impl ChangedServer<'_> {
         for changed in &journal.settings {
             let there = self.read(&changed.name)?;
             let (now, original) = (there.stored.as_deref(), changed.stored.as_deref());
-            let by = changed.stored_by(now, |one, other| there.values.is_same(one, other));
+            let by = changed.last_writer(now, |one, other| there.values.is_same(one, other));
             let (now, original) = (now.unwrap_or(none), original.unwrap_or(none));
             let name = &changed.name;
             match by {
-                StoredBy::Original => {}
-                StoredBy::SomebodyElse if !is_forced => {
+                LastWriter::Original => {}
+                LastWriter::SomebodyElse if !is_forced => {
                     return Err(RunError::Environment(format!(
                         "{name}: somebody else changed it since: {} has {now}, the sweep stored {}, \
                          and before it was {original}; petal changed nothing; `petal \

@@ -53,7 +53,7 @@ const LOAD_AGAIN: Duration = Duration::from_secs(5);
 
 pub fn command() -> Command {
     Command::new("serve")
-        .about("Look through a folder of records in a browser: search, open, compare")
+        .about("Look through a folder of records in a browser")
         .after_help(EXAMPLES)
         .arg(args::file("folder", "DIR", "A folder with records below it, or one record"))
         .arg(

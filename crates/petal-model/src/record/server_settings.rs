@@ -44,7 +44,7 @@ pub struct ChangedSetting {
 
 /// The origin of a value that is stored now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StoredBy {
+pub enum LastWriter {
     /// The original value.
     Original,
     Sweep,
@@ -53,13 +53,17 @@ pub enum StoredBy {
 
 impl ChangedSetting {
     /// Decides who stored a value. `is_same` compares two texts of the setting's values.
-    pub fn stored_by(&self, now: Option<&str>, is_same: impl Fn(&str, &str) -> bool) -> StoredBy {
+    pub fn last_writer(
+        &self,
+        now: Option<&str>,
+        is_same: impl Fn(&str, &str) -> bool,
+    ) -> LastWriter {
         let is = |other: &str| now.is_some_and(|now| is_same(now, other));
         match self.stored.as_deref() {
-            None if now.is_none() => StoredBy::Original,
-            Some(original) if is(original) => StoredBy::Original,
-            _ if self.values.iter().any(|value| is(value)) => StoredBy::Sweep,
-            _ => StoredBy::SomebodyElse,
+            None if now.is_none() => LastWriter::Original,
+            Some(original) if is(original) => LastWriter::Original,
+            _ if self.values.iter().any(|value| is(value)) => LastWriter::Sweep,
+            _ => LastWriter::SomebodyElse,
         }
     }
 }
@@ -112,16 +116,16 @@ mod tests {
     #[test]
     fn a_value_is_the_original_the_sweeps_or_somebody_elses() {
         let same = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
-        let by = |stored, now| setting(stored).stored_by(now, same);
-        assert_eq!(by(None, None), StoredBy::Original);
-        assert_eq!(by(Some("2GB"), Some("2gb")), StoredBy::Original);
+        let by = |stored, now| setting(stored).last_writer(now, same);
+        assert_eq!(by(None, None), LastWriter::Original);
+        assert_eq!(by(Some("2GB"), Some("2gb")), LastWriter::Original);
         // The original value may be one of the sweep's.
-        assert_eq!(by(Some("1GB"), Some("1GB")), StoredBy::Original);
-        assert_eq!(by(None, Some("4gb")), StoredBy::Sweep);
-        assert_eq!(by(Some("2GB"), Some("1GB")), StoredBy::Sweep);
-        assert_eq!(by(None, Some("2GB")), StoredBy::SomebodyElse);
+        assert_eq!(by(Some("1GB"), Some("1GB")), LastWriter::Original);
+        assert_eq!(by(None, Some("4gb")), LastWriter::Sweep);
+        assert_eq!(by(Some("2GB"), Some("1GB")), LastWriter::Sweep);
+        assert_eq!(by(None, Some("2GB")), LastWriter::SomebodyElse);
         // Somebody removed the entry.
-        assert_eq!(by(Some("2GB"), None), StoredBy::SomebodyElse);
+        assert_eq!(by(Some("2GB"), None), LastWriter::SomebodyElse);
     }
 
     #[test]
