@@ -54,7 +54,7 @@ fn refusals_name_key_value_rule_and_hint() {
     assert_snapshot!(run(&["--update-pct", "101"]), @"petal: UPDATE_PCT=101 (--update-pct): must be a whole number from 0 to 100. Write UPDATE_PCT=25, the default, or another such value.");
     assert_snapshot!(run(&["--scale", "1T"]), @"petal: SCALE=1T (--scale): is 134,217,728 blocks of 8K, but schema 1 holds 1,024 rows, one to a block. Leave SCALE out, write at most SCALE=1024, or load more with petal setup.");
     assert_snapshot!(run(&["--scale", "5"]), @"
-    petal: SCALE=5 (--scale): is 5 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    petal: SCALE=5 (--scale): is 5 blocks of 8K, and must be at least 1,024. Write SCALE=1024 or more, or SCALE=8M or more.
            WORK_UNIT=64 (default): must be at most the 5 blocks that SCALE leaves. Lower WORK_UNIT or raise SCALE.
     ");
     assert_snapshot!(run(&["--work-unit", "2000"]), @"petal: WORK_UNIT=2000 (--work-unit): must be a whole number from 1 to 1024. Write WORK_UNIT=64, the default, or another such value.");

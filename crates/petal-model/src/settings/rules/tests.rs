@@ -67,14 +67,14 @@ fn each_contradiction_is_refused_with_its_hint() {
     assert_snapshot!(refused.join("\n--\n"), @r"
     SCALE=1000 (--scale): is 1,000 blocks of 8K, and must be at least 1,024. Write SCALE=1024 or more, or SCALE=8M or more.
     --
-    SCALE=1M (--scale): is 128 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    SCALE=1M (--scale): is 128 blocks of 8K, and must be at least 1,024. Write SCALE=1024 or more, or SCALE=8M or more.
     --
-    SCALE=6M (--scale): is 768 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    SCALE=6M (--scale): is 768 blocks of 8K, and must be at least 1,024. Write SCALE=1024 or more, or SCALE=8M or more.
     --
-    SCALE=64 (--scale): is 64 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    SCALE=64 (--scale): is 64 blocks of 8K, and must be at least 1,024. Write SCALE=1024 or more, or SCALE=8M or more.
     WORK_UNIT=100 (--work-unit): must be at most the 64 blocks that SCALE leaves. Lower WORK_UNIT or raise SCALE.
     --
-    SCALE=64 (--scale): is 64 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    SCALE=64 (--scale): is 64 blocks of 8K, and must be at least 1,024. Write SCALE=1024 or more, or SCALE=8M or more.
     UPDATE_WORK_UNIT=100 (--update-work-unit): must be at most the 64 blocks that SCALE leaves. Lower UPDATE_WORK_UNIT or raise SCALE.
     --
     HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=8 (default) puts the hot spot's end at block 3,072 of 8K, past the 2,560 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.
@@ -247,7 +247,7 @@ fn settings_that_do_not_fit_the_target_are_refused() {
     assert_snapshot!(all.join("\n--\n"), @r"
     SCALE=20000 (--scale): is 20,000 blocks of 8K, but schema 3 holds 10,240 rows, one to a block. Leave SCALE out, write at most SCALE=10240, or load more with petal setup.
     --
-    SCALE=6M (--scale): is 768 blocks of 8K, and must be at least 1024. Write SCALE=1024 or more, or SCALE=8M or more.
+    SCALE=6M (--scale): is 768 blocks of 8K, and must be at least 1,024. Write SCALE=1024 or more, or SCALE=8M or more.
     --
     HOTSPOT_OFFSET_MB=16 (default): with HOTSPOT_MB=8 (default) puts the hot spot's end at block 3,072 of 8K, past the 3,000 that SCALE leaves. Lower HOTSPOT_OFFSET_MB or HOTSPOT_MB, or raise SCALE.
     --
