@@ -141,7 +141,8 @@ fn texts(settings: &serde_json::Map<String, serde_json::Value>) -> BTreeMap<Stri
     shown.map(|(key, value)| (key.clone(), as_text(value, "unset"))).collect()
 }
 
-/// The settings that distinguish these records, and the share of updates.
+/// The settings that distinguish these records, and the share of updates. A setting that only one
+/// record has is no known difference.
 pub fn differing(listed: &[ListedRecord]) -> BTreeSet<&str> {
     let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (key, value) in listed.iter().flat_map(|record| &record.settings) {
@@ -160,13 +161,16 @@ mod tests {
     fn settings_that_all_records_share_are_left_out() {
         let mut run = fixture::mixed_run();
         let listed = |run: &Run| ListedRecord::of_run("a".to_owned(), run);
+        run.summary.settings.insert("hot_spot".to_owned(), false.into());
         let first = listed(&run);
         run.summary.settings.insert("hot_spot".to_owned(), true.into());
+        run.summary.settings.insert("only_here".to_owned(), true.into());
         run.summary.settings.insert("seed".to_owned(), 7.into());
         let both = [first, listed(&run)];
         let keys = differing(&both);
         assert!(keys.contains("hot_spot") && keys.contains("update_pct"), "{keys:?}");
-        assert!(!keys.contains("seed") && !keys.contains("work_unit"), "{keys:?}");
+        let unknown_or_equal = ["seed", "only_here", "work_unit"];
+        assert!(unknown_or_equal.iter().all(|key| !keys.contains(key)), "{keys:?}");
         assert!(both[1].setting(&keys).contains("HOT_SPOT true"), "{}", both[1].setting(&keys));
         assert_eq!(ListedRecord::default().setting(&keys), "-");
     }
