@@ -20,7 +20,7 @@ use petal_model::settings::url::{TargetUrl, redact_refused};
 use super::args::{self, flag, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{metrics, signals, source};
+use super::{live, metrics, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,6 +100,7 @@ pub fn command() -> Command {
             "Folder where later runs look [default: petal/calibrations in XDG_DATA_HOME]",
         ))
         .arg(args::destroy_data())
+        .arg(live::arg())
         .arg(metrics::arg())
 }
 

@@ -25,6 +25,7 @@ use petal_report::numbers::{counted, decimal, span, whole};
 use petal_report::table;
 
 use super::failure::Exit;
+use super::live::Live;
 use super::metrics::Metrics;
 use super::stderr::Queued;
 
@@ -48,6 +49,8 @@ pub struct Console {
     state: Arc<Mutex<ConsoleState>>,
     /// Other observers of the work.
     metrics: Option<Metrics>,
+    /// The full screen of `--live`.
+    live: Option<Live>,
     stderr: Queued,
     /// petal's own, whose secrets no message shows.
     arguments: Arc<[OsString]>,
@@ -57,6 +60,8 @@ pub struct Console {
 struct ConsoleState {
     bar: Option<ProgressBar>,
     phase: Option<PlainPhase>,
+    /// The bar is not drawn, because there is a full screen.
+    is_bar_hidden: bool,
     run_s: f64,
     /// Prefix of every line of progress, such as the cell of a sweep.
     heading: String,
@@ -65,10 +70,11 @@ struct ConsoleState {
 }
 
 /// Work that is counted, if there is no terminal to draw a bar on.
-struct PlainPhase {
+#[derive(Clone)]
+pub struct PlainPhase {
     what: String,
     total: u64,
-    done: u64,
+    pub done: u64,
     unit: ProgressUnit,
     began: Instant,
     shown: Instant,
@@ -80,7 +86,8 @@ impl Console {
         let terminal = io::stderr().is_terminal();
         let (result_lost, state) = (Arc::default(), Arc::default());
         let (stderr, arguments) = (Queued::stderr(), Arc::default());
-        Self { quiet, terminal, result_lost, state, metrics: None, stderr, arguments }
+        let (metrics, live) = (None, None);
+        Self { quiet, terminal, result_lost, state, metrics, live, stderr, arguments }
     }
 
     /// Shows no secret of these arguments in an error.
@@ -90,12 +97,34 @@ impl Console {
 
     /// Makes a console that shows only errors and results.
     pub fn quieted(&self) -> Self {
-        Self { quiet: true, metrics: None, ..self.clone() }
+        Self { quiet: true, metrics: None, live: None, ..self.clone() }
     }
 
     /// Adds metrics, which follow the same work as the console.
     pub fn with_metrics(self, metrics: Option<Metrics>) -> Self {
         Self { metrics, ..self }
+    }
+
+    /// Adds a full screen, which follows the same work as the console.
+    pub fn with_live(self, live: Option<Live>) -> Self {
+        Self { live, ..self }
+    }
+
+    /// True while a full screen shows the work.
+    fn is_on_screen(&self) -> bool {
+        self.live.as_ref().is_some_and(Live::is_on)
+    }
+
+    /// Leaves the full screen, if there is one, and writes the messages that it kept.
+    pub fn end_screen(&self) {
+        self.live.iter().for_each(Live::end);
+    }
+
+    /// Whole lines for stderr; a full screen keeps them until it is left.
+    fn write_lines(&self, text: String) {
+        if !self.live.as_ref().is_some_and(|live| live.keep(&text)) {
+            self.stderr.lines(text);
+        }
     }
 
     fn notify_metrics(&self, notify: impl FnOnce(&dyn Watch)) {
@@ -118,6 +147,7 @@ impl Console {
     /// A text of petal's own with a terminal's colours in it.
     pub fn styled_result(&self, text: &str) {
         self.clear();
+        self.end_screen();
         // On a terminal the earlier messages come first.
         self.stderr.drain(ORDER_LIMIT);
         let mut stdout = io::stdout().lock();
@@ -135,6 +165,7 @@ impl Console {
 
     /// The exit code of the command: at least `Environment` if a result could not be written.
     pub fn exit(&self, exit: Exit) -> Exit {
+        self.end_screen();
         self.stderr.drain(END_LIMIT);
         let is_lost = self.result_lost.load(Ordering::Relaxed);
         if is_lost { exit.max(Exit::Environment) } else { exit }
@@ -161,7 +192,7 @@ impl Console {
     pub fn error(&self, message: &str) {
         self.clear();
         let message = argv::without_secrets(message, &self.arguments);
-        self.stderr.lines(format!("{}\n", self.message(&message)));
+        self.write_lines(format!("{}\n", self.message(&message)));
     }
 
     /// A whole text of several lines, such as a usage error.
@@ -191,8 +222,8 @@ impl Console {
     fn line(&self, line: &str) {
         let state = self.state.lock();
         match &state.bar {
-            Some(bar) if self.terminal => bar.suspend(|| self.stderr.lines(format!("{line}\n"))),
-            _ => self.stderr.lines(format!("{line}\n")),
+            Some(bar) if self.terminal => bar.suspend(|| self.write_lines(format!("{line}\n"))),
+            _ => self.write_lines(format!("{line}\n")),
         }
     }
 
@@ -205,7 +236,7 @@ impl Console {
     }
 
     fn bar(&self, total: u64, unit: ProgressUnit) -> ProgressBar {
-        let is_seen = self.terminal && !self.quiet;
+        let is_seen = self.terminal && !self.quiet && !self.is_on_screen();
         let target = if is_seen {
             ProgressDrawTarget::term_like_with_hz(Box::new(self.stderr.terminal()), 8)
         } else {
@@ -294,19 +325,43 @@ impl Console {
         bar.set_message(what.clone());
         let now = Instant::now();
         let phase = PlainPhase { what, total, done: 0, unit, began: now, shown: now };
+        if let Some(live) = &self.live {
+            live.phase(Some(phase.clone()));
+        }
+        state.is_bar_hidden = self.is_on_screen();
         state.bar = Some(bar);
         state.phase = Some(phase);
+    }
+
+    /// Draws the bar of a phase whose full screen was left.
+    fn show_hidden_bar(&self) {
+        let mut state = self.state.lock();
+        if !state.is_bar_hidden || self.is_on_screen() {
+            return;
+        }
+        state.is_bar_hidden = false;
+        let Some(hidden) = state.bar.take() else { return };
+        drop(state);
+        let unit = ProgressUnit::Items;
+        let bar = self.bar(hidden.length().unwrap_or(0), unit);
+        bar.set_style(hidden.style());
+        bar.set_message(hidden.message());
+        bar.set_position(hidden.position());
+        self.state.lock().bar = Some(bar);
     }
 }
 
 impl Progress for Console {
     fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
         self.notify_metrics(|watch| watch.phase(what, total, unit));
+        self.live.iter().for_each(|live| live.begin(&self.stderr));
         self.show_phase(what, total, unit);
     }
 
     fn advance(&self, units: u64) {
         self.notify_metrics(|watch| watch.advance(units));
+        self.live.iter().for_each(|live| live.advance(units));
+        self.show_hidden_bar();
         let mut state = self.state.lock();
         if let Some(bar) = &state.bar {
             bar.inc(units);
@@ -316,7 +371,7 @@ impl Progress for Console {
         phase.done += units;
         if plain && phase.shown.elapsed() >= PLAIN_EVERY {
             phase.shown = Instant::now();
-            self.stderr.lines(format!("{}\n", phase.plain()));
+            self.stderr.lines(format!("petal: {}\n", phase.words()));
         }
     }
 
@@ -333,13 +388,14 @@ impl Progress for Console {
 }
 
 impl PlainPhase {
-    fn plain(&self) -> String {
+    /// Progress, rate and remaining time.
+    pub fn words(&self) -> String {
         let seconds = self.began.elapsed().as_secs_f64().max(RATE_TIME_MIN.as_secs_f64());
         let rate = self.done as f64 / seconds;
         let units_left = self.total.saturating_sub(self.done);
         let left = Duration::from_secs_f64((units_left as f64 / rate.max(1e-9)).min(1e9));
         if self.unit == ProgressUnit::Seconds {
-            return format!("petal: {}: {} s of at most {} s", self.what, self.done, self.total);
+            return format!("{}: {} s of at most {} s", self.what, self.done, self.total);
         }
         let amount = |units: u64| match self.unit {
             ProgressUnit::Bytes => format!("{} MiB", whole(units >> 20)),
@@ -350,7 +406,7 @@ impl PlainPhase {
             _ => format!("{}/s", amount(rate as u64)),
         };
         format!(
-            "petal: {}: {} of {}, {per_time}, {}",
+            "{}: {} of {}, {per_time}, {}",
             self.what,
             amount(self.done),
             amount(self.total),
@@ -362,6 +418,12 @@ impl PlainPhase {
 impl Watch for Console {
     fn begins(&self, subject: &Subject) {
         self.notify_metrics(|watch| watch.begins(subject));
+        if let (Some(live), Some(folder)) = (&self.live, &subject.folder) {
+            live.begin(&self.stderr);
+            // The screen of a sweep shows all of its cells.
+            let sweep = folder.parent().filter(|_| subject.cell > 0);
+            live.follow(sweep.unwrap_or(folder));
+        }
     }
 
     fn triggered(&self, sessions: u32, seconds: f64) {
@@ -371,6 +433,7 @@ impl Watch for Console {
         let mut state = self.state.lock();
         state.run_s = seconds;
         state.phase = None;
+        self.live.iter().for_each(|live| live.phase(None));
         if let Some(bar) = &state.bar {
             let template = "{wide_msg} {bar:12} {elapsed}";
             if let Ok(style) = ProgressStyle::with_template(template) {
@@ -381,6 +444,7 @@ impl Watch for Console {
 
     fn second(&self, second: &Second, so_far: &Tally, left_s: f64) {
         self.notify_metrics(|watch| watch.second(second, so_far, left_s));
+        self.show_hidden_bar();
         let state = self.state.lock();
         let text = format!("{}{}", state.heading, second_line(second, left_s));
         let elapsed_s = (second.from_s + second.length_s) as u64;
@@ -460,10 +524,10 @@ mod tests {
     fn slow_work_has_its_rate_by_the_minute() {
         let began = Instant::now() - Duration::from_secs(60);
         let phase = |done, total, unit| {
-            PlainPhase { what: "cutting".into(), total, done, unit, began, shown: began }.plain()
+            PlainPhase { what: "cutting".into(), total, done, unit, began, shown: began }.words()
         };
         let slow = phase(3, 30, ProgressUnit::Items);
-        assert_eq!(slow, "petal: cutting: 3 of 30, 3.0/min, 9 min 0 s left");
+        assert_eq!(slow, "cutting: 3 of 30, 3.0/min, 9 min 0 s left");
         let fast = phase(1200, 1230, ProgressUnit::Items);
         assert!(fast.ends_with("/s, 2 s left") || fast.ends_with("/s, 1 s left"), "{fast}");
         assert!(phase(60 << 20, 90 << 20, ProgressUnit::Bytes).contains(" MiB/s, 30 s left"));

@@ -15,7 +15,7 @@ use petal_model::settings::table::CommandKind;
 use super::args::{self, flag, path, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{metrics, signals, source};
+use super::{live, metrics, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,6 +57,7 @@ pub fn command() -> Command {
             "PATH",
             "Folder that gets a folder for each result [default: petal-results]",
         ))
+        .arg(live::arg())
         .arg(metrics::arg());
     args::with_settings(command, CommandKind::Target)
 }

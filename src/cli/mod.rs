@@ -1,6 +1,7 @@
 //! The command line: one file per command, and the console that all of them speak through.
 
 mod args;
+mod attach;
 mod awr;
 #[cfg(feature = "device")]
 mod calibrate;
@@ -20,6 +21,7 @@ mod history;
 mod http;
 mod interfere;
 mod launch;
+mod live;
 mod man;
 mod merge;
 mod metrics;
@@ -91,6 +93,7 @@ const GROUPS: &[(&str, &[Subcommand])] = &[
             (replay::command, replay::run),
             (os::command, os::run),
             (restore_settings::command, restore_settings::run),
+            (attach::command, attach::run),
             (drop::command, drop::run),
         ],
     ),
@@ -217,8 +220,12 @@ fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandErro
             launch::check(name)?;
             // Of several ranks, which may be on one host, the first one serves the sum of all.
             let metrics = if launch::is_first() { metrics::of(matches)? } else { None };
-            let console = console.clone().with_metrics(metrics);
-            run(matches, &console)
+            let live = live::of(matches, name)?;
+            let console = console.clone().with_metrics(metrics).with_live(live);
+            let exit = run(matches, &console);
+            // An error is shown after it.
+            console.end_screen();
+            exit
         }
         None => Err(CommandError::usage(format!("there is no command {name}"))),
     }

@@ -27,7 +27,7 @@ use petal_model::stats::server_work::WorkTime;
 use super::args::{self, flag, value};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{metrics, run as run_command, signals, source, sweep as sweep_command};
+use super::{live, metrics, run as run_command, signals, source, sweep as sweep_command};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,6 +100,7 @@ pub fn command() -> Command {
         )
         .args(args::run_output())
         .arg(args::os_data())
+        .arg(live::arg())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     // The profile's settings have no flags here, and `--scale` is the load's.

@@ -25,7 +25,7 @@ use petal_model::workload::share::Share;
 use super::args::{self, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{launch, metrics, source};
+use super::{launch, live, metrics, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -122,6 +122,7 @@ pub fn command() -> Command {
              than the one that is cut, or a pipe to ssh",
         ))
         .arg(args::os_data())
+        .arg(live::arg())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     args::with_settings(command, CommandKind::Run)

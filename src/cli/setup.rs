@@ -16,7 +16,7 @@ use petal_report::table::{SCREEN_LINES, Table, fitting, paragraph, rest};
 use super::args::{self, flag};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{metrics, signals, source};
+use super::{live, metrics, signals, source};
 
 /// Lines of the summary on a screen, without the line about compression.
 const SUMMARY_LINES: usize = SCREEN_LINES - 2;
@@ -48,6 +48,7 @@ pub fn command() -> Command {
         .arg(args::full())
         .arg(args::schemas("How many schemas [default: 1]"))
         .arg(args::destroy_data())
+        .arg(live::arg())
         .arg(metrics::arg());
     args::with_settings(command, CommandKind::Setup)
 }

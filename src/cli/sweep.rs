@@ -23,7 +23,7 @@ use petal_report::table::{line, on_a_screen};
 use super::args::{self, flag, value};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{launch, metrics, restore_settings, source};
+use super::{launch, live, metrics, restore_settings, source};
 
 /// The share within which an adaptive sweep finds peak and knee by default.
 const PRECISION: f64 = 0.02;
@@ -99,6 +99,7 @@ pub fn command() -> Command {
         .arg(args::full())
         .arg(args::objective())
         .arg(args::os_data())
+        .arg(live::arg())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     args::with_settings(command, CommandKind::Sweep)

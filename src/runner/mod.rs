@@ -50,6 +50,7 @@ pub mod verify;
 mod watching;
 mod written;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use petal_engine::threads::ThreadError;
@@ -94,6 +95,8 @@ pub struct Subject {
     pub run: String,
     /// Number of the sweep's cell, from 1; 0 means no sweep.
     pub cell: u32,
+    /// The run's folder; None if it is not a run.
+    pub folder: Option<PathBuf>,
 }
 
 /// Signals and display of the command that requested a piece of work.

@@ -238,7 +238,8 @@ impl<'a> RunSeries<'a> {
         };
         let run = record::sweep::run_name(shown, cell);
         let engine = self.engine.support().scheme;
-        self.context.watch.begins(&Subject { engine, run, cell });
+        let shown = Some(shown.to_owned());
+        self.context.watch.begins(&Subject { engine, run, cell, folder: shown });
         let keep = |run, hangs: Option<String>| {
             let (run, failure) = self.keep(&job, &folder, run);
             if let Some(hangs) = hangs {

@@ -34,6 +34,7 @@ mod keeper;
 mod killed_at_end;
 mod ledger;
 mod limits;
+mod live;
 mod metrics;
 mod multiplied_counts;
 mod mutated_answers;

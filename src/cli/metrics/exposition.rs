@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_run_is_served_with_its_labels_and_cumulative_buckets() {
         let metrics = Metrics(Default::default());
-        metrics.begins(&Subject { engine: "sqlite", run: "r1".into(), cell: 2 });
+        metrics.begins(&Subject { engine: "sqlite", run: "r1".into(), cell: 2, folder: None });
         metrics.triggered(8, 60.0);
         let mut latencies = Latencies::new();
         [900, 3_000, 3_000_000, 200_000_000_000].into_iter().for_each(|ns| latencies.record(ns));
@@ -272,7 +272,8 @@ mod tests {
     #[test]
     fn a_run_is_served_to_its_end_and_until_the_next_one_is_triggered() {
         let metrics = Metrics(Default::default());
-        let subject = |cell| Subject { engine: "sqlite", run: format!("r{cell}"), cell };
+        let subject =
+            |cell| Subject { engine: "sqlite", run: format!("r{cell}"), cell, folder: None };
         let totals = |ops| Tally { ops: [ops, 0, 0], ..Tally::default() };
         let io = IoCounts { physical_read_requests: Some(7), ..IoCounts::default() };
         let second = |from_s, length_s, io| Second { from_s, length_s, io, ..Second::default() };

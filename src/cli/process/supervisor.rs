@@ -17,6 +17,7 @@ use signal_hook::low_level::{emulate_default_handler, signal_name};
 use super::handover::Handover;
 use super::this_program;
 use crate::cli::failure::Exit;
+use crate::cli::live::terminal::SavedTerminal;
 use crate::cli::signals;
 use crate::runner::secrets::HANDOVER;
 use petal_engine::threads::Thread;
@@ -38,10 +39,16 @@ pub fn supervise(arguments: &[OsString], shown: &[OsString]) -> Option<ExitCode>
     let heard = receive_signals()?;
     let (orders, into) = io::pipe().ok()?;
     let handover = Handover::of(arguments).ok()?;
+    // A worker that is killed cannot leave its full screen.
+    let is_live = arguments.iter().any(|argument| argument == "--live");
+    let terminal = is_live.then(|| SavedTerminal::of_process().ok()).flatten();
     let worker = this_program(shown).env(HANDOVER, handover.for_worker(&orders)).spawn().ok()?;
     // The worker opens both by this process's descriptors.
     let _open = (handover, orders);
-    Some(Supervisor { worker, into, signalled: None, over: None, blocked: None }.wait(&heard))
+    Some(
+        Supervisor { worker, into, signalled: None, over: None, blocked: None, terminal }
+            .wait(&heard),
+    )
 }
 
 /// The signals of this process from now on.
@@ -69,6 +76,8 @@ struct Supervisor {
     over: Option<Instant>,
     /// The worker's threads, from the first signal on.
     blocked: Option<BlockedThreads>,
+    /// The terminal of a worker with a full screen, as it was before.
+    terminal: Option<SavedTerminal>,
 }
 
 impl Supervisor {
@@ -81,7 +90,13 @@ impl Supervisor {
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK_EVERY),
             }
             match self.worker.try_wait() {
-                Ok(Some(status)) => return ended(status),
+                Ok(Some(status)) => {
+                    self.terminal
+                        .iter()
+                        .filter(|_| status.code().is_none())
+                        .for_each(SavedTerminal::restore);
+                    return ended(status);
+                }
                 Ok(None) => {}
                 Err(error) => {
                     let pid = self.worker.id();
@@ -126,6 +141,7 @@ impl Supervisor {
         if now.duration_since(signalled) < SIGNAL_LIMIT || hanging.is_empty() {
             return None;
         }
+        self.terminal.iter().for_each(SavedTerminal::restore);
         say(hangs(now.duration_since(signalled), &hanging));
         let _ = self.worker.kill();
         Some(Exit::Failed.into())

@@ -11,11 +11,9 @@ use super::SweepRequest;
 use super::plan::Planned;
 use petal_engine::file_lock::FileLock;
 use petal_model::record::folder::open_unlinked;
-use petal_model::record::sweep::{self as kept, FORMAT, Sweep, SweepPlan};
+use petal_model::record::sweep::{self as kept, FORMAT, LOCK, Sweep, SweepPlan};
 use petal_model::record::sweep_order::{left, with_order};
 use petal_model::record::{RecordError, RecordFolder, Status, moment};
-
-const LOCK: &str = "sweep.lock";
 
 /// Folder of a sweep, while this petal works in it.
 pub struct SweepFolder {

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 use time::format_description::BorrowedFormatItem;
@@ -18,6 +19,9 @@ const STAMP: &[BorrowedFormatItem<'_>] =
 
 /// Runs that may begin within one second under one name before petal gives up.
 const NUMBER_MAX: u32 = 10_000;
+
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Clone)]
 pub struct RecordFolder {
@@ -63,14 +67,13 @@ impl RecordFolder {
     /// A folder that was just made and is now filled: [`is_live`](Self::is_live) is true for other
     /// processes while this value lives. A file system without locks does not prevent filling it.
     pub(super) fn begun(path: PathBuf) -> Self {
-        let filled = File::open(&path).ok().inspect(|folder| drop(folder.try_lock()));
+        let filled = File::open(&path).ok().inspect(hold);
         Self { path, filled: filled.map(Arc::new) }
     }
 
     /// Whether a petal process is at work in this folder.
     pub fn is_live(&self) -> bool {
-        let tried = File::open(&self.path).map(|folder| folder.try_lock_shared());
-        matches!(tried, Ok(Err(TryLockError::WouldBlock)))
+        is_locked(&self.path)
     }
 
     /// Removes the folder if nothing was written into it, because the run was called off.
@@ -93,6 +96,22 @@ impl RecordFolder {
         written.map_err(|source| RecordError::written(&path, source))?;
         Ok(path)
     }
+}
+
+/// Locks a folder. A petal that looks whether it is locked holds it for a moment.
+fn hold(folder: &File) {
+    for _ in 0..LOCK_TRIES {
+        match folder.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+            _ => return,
+        }
+    }
+}
+
+/// Whether a process holds the lock of this file or folder.
+pub(super) fn is_locked(path: &Path) -> bool {
+    let tried = File::open(path).map(|file| file.try_lock_shared());
+    matches!(tried, Ok(Err(TryLockError::WouldBlock)))
 }
 
 /// Makes a new file. An entry of that name is removed first: a draft of a killed petal, or a link

@@ -14,7 +14,7 @@ use crate::stats::counters::{Counters, Wait};
 
 pub const FORMAT: &str = "petal-journal/1";
 pub const NAME: &str = "journal.ndjson";
-const WANTED: &str = "the first line of a petal journal";
+pub(super) const WANTED: &str = "the first line of a petal journal";
 /// Clock noise at the bounds of a second.
 const BOUND_SLACK_S: f64 = 0.005;
 /// Maximum number of kept lines that end with an interval: each costs a copy of all totals.

@@ -19,6 +19,7 @@ pub mod input;
 pub mod interference;
 mod interval;
 pub mod journal;
+pub mod journal_follow;
 mod kinds;
 pub mod latency_log;
 pub mod ledger;

@@ -13,7 +13,7 @@ use super::input::Lines;
 use super::{RecordError, format};
 
 /// The longest line that is read: a file of another kind may have no line ends.
-const LINE_BYTES_MAX: u64 = 64 << 20;
+pub(super) const LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// A file that grows by appends.
 #[derive(Debug)]

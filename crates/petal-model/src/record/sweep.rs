@@ -14,11 +14,14 @@ use serde_json::Value;
 use super::observation::Observation;
 use super::replay::ReplayOf;
 use super::sweep_design::Design;
-use super::{RecordError, RecordFolder, Run, Status, as_text, format};
+use super::sweep_order::CellRun;
+use super::{RecordError, RecordFolder, Run, Status, as_text, folder, format};
 use crate::settings::axes::CELLS_MAX;
 
 pub const FORMAT: &str = "petal-sweep/1";
 pub const NAME: &str = "sweep.json";
+/// The file that the petal at work on a sweep holds locked.
+pub const LOCK: &str = "sweep.lock";
 /// Name of a sweep in messages of readers.
 pub(super) const WANTED: &str = "a sweep";
 
@@ -291,12 +294,27 @@ pub fn is_one(dir: &Path) -> bool {
     dir.join(NAME).is_file()
 }
 
+/// Whether a petal is at work on the sweep in this folder.
+pub fn is_held(dir: &Path) -> bool {
+    folder::is_locked(&dir.join(LOCK))
+}
+
 /// Reads the index of a sweep as it is, such as one that another petal works on.
 pub fn index(dir: &Path) -> Result<Sweep, RecordError> {
     let path = dir.join(NAME);
     let sweep: Sweep = format::read(&path, FORMAT, WANTED)?;
     sweep.check().map_err(|why| RecordError::Damaged { path, wanted: WANTED, why })?;
     Ok(sweep)
+}
+
+/// The cell that a petal runs now in this sweep's folder, and its folder.
+pub fn cell_in_work(dir: &Path) -> Option<(CellRun, PathBuf)> {
+    fs::read_dir(dir).ok()?.flatten().find_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let (number, repeat) = cell_of_name(name.strip_suffix(UNFINISHED)?)?;
+        let path = entry.path();
+        RecordFolder::open(&path).is_live().then_some((CellRun { number, repeat }, path))
+    })
 }
 
 /// Reads the index of a sweep and corrects it: it adds a finished cell that is missing, and

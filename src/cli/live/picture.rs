@@ -1,0 +1,453 @@
+//! The picture of work that goes on, as rows of text for a terminal of any size. Drawing makes no
+//! figure: it shows the record's.
+
+use petal_judge::petals::{Petals, Point};
+use petal_model::record::sweep_order::CellRun;
+use petal_model::record::{RebuiltBecause, Run, Second, Severity};
+use petal_model::settings::printable::printable_line;
+use petal_model::stats::histogram::LatencySummary;
+use petal_report::numbers::{decimal, micros, or_dash, rate, span, whole};
+use petal_report::sweep::chart;
+use petal_report::table;
+
+use super::follow::{LiveRun, LiveState, LiveSweep};
+
+/// Lines of a petals' chart for its axes.
+const CHART_EDGES: usize = 4;
+/// Rows of the petals' chart at least, and at most.
+const CHART_ROWS: (usize, usize) = (4, 20);
+/// Steps of a block character.
+const STEPS: usize = 8;
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Tone {
+    #[default]
+    Plain,
+    Heading,
+    Warning,
+    Error,
+    /// The row of the keys.
+    Keys,
+}
+
+/// A row of the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScreenRow {
+    pub tone: Tone,
+    pub text: String,
+}
+
+/// Content of the screen.
+pub struct LiveView<'a> {
+    /// The command, such as `petal run`.
+    pub title: &'a str,
+    pub state: Option<&'a LiveState>,
+    /// Work without a record, such as a load: its progress in words.
+    pub phase: Option<String>,
+    pub messages: &'a [String],
+    pub keys: &'a str,
+}
+
+/// Space for the picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScreenSize {
+    pub columns: usize,
+    pub rows: usize,
+    pub has_unicode: bool,
+}
+
+/// Draws at most `size.rows` rows, the keys in the last one.
+pub fn draw(view: &LiveView<'_>, size: ScreenSize) -> Vec<ScreenRow> {
+    let mut picture = Picture { size, rows: Vec::new() };
+    let body = size.rows.saturating_sub(2);
+    match view.state {
+        None => picture.put(Tone::Heading, view.title),
+        Some(LiveState::Run(run)) => picture.run(view.title, run, body),
+        Some(LiveState::Sweep(sweep)) => picture.sweep(view.title, sweep, body),
+    }
+    if view.state.is_none() {
+        picture.put(Tone::Plain, "");
+    }
+    if let Some(phase) = &view.phase {
+        picture.put(Tone::Plain, phase);
+    }
+    let space = body.saturating_sub(picture.rows.len()).max(1);
+    let first = view.messages.len().saturating_sub(space);
+    picture.rows.truncate(size.rows.saturating_sub(2));
+    for message in &view.messages[first..] {
+        picture.put(Tone::Plain, message);
+    }
+    let last = size.rows.saturating_sub(1);
+    picture.rows.truncate(last);
+    while picture.rows.len() < last {
+        picture.put(Tone::Plain, "");
+    }
+    picture.put(Tone::Keys, view.keys);
+    picture.rows
+}
+
+struct Picture {
+    size: ScreenSize,
+    rows: Vec<ScreenRow>,
+}
+
+impl Picture {
+    /// Adds a row that fits the screen and that every terminal can show.
+    fn put(&mut self, tone: Tone, text: &str) {
+        let text = printable_line(text);
+        let fits =
+            |letter: char| if letter.is_ascii() || self.size.has_unicode { letter } else { '?' };
+        let mut text: String = text.chars().map(fits).collect();
+        if text.chars().count() > self.size.columns {
+            let kept = self.size.columns.saturating_sub(3);
+            text = text.chars().take(kept).chain("...".chars()).collect();
+        }
+        self.rows.push(ScreenRow { tone, text: text.trim_end().to_owned() });
+    }
+
+    fn run(&mut self, title: &str, run: &LiveRun, body: usize) {
+        let name = run.folder.file_name().unwrap_or_default().to_string_lossy();
+        self.put(Tone::Heading, &format!("{title} {name}: {}", state_words(run)));
+        let Some(known) = run.known() else { return };
+        self.put(Tone::Plain, &target_words(known));
+        // Headings, the table of the layers, the limit and a message.
+        let space = body.saturating_sub(10);
+        let (upper, lower) = ((space * 2 / 5).max(1), (space / 4).max(1));
+        self.charts(run, upper, lower);
+        for row in layers(run, known) {
+            self.put(Tone::Plain, &row);
+        }
+        self.conclusions(run.judged.as_ref(), body.saturating_sub(self.rows.len() + 1));
+    }
+
+    /// Four charts of the newest seconds, two next to each other.
+    fn charts(&mut self, run: &LiveRun, upper: usize, lower: usize) {
+        let seconds: Vec<&Second> = run.seconds.iter().collect();
+        let newest = seconds.last();
+        let of = |figure: fn(&Second) -> Option<f64>| -> Vec<ChartColumn> {
+            seconds.iter().map(|second| ChartColumn { low: figure(second), high: None }).collect()
+        };
+        let now = |figure: fn(&Second) -> Option<f64>| newest.and_then(|second| figure(second));
+        let kind = main_kind(&seconds);
+        let latency = |second: &Second| second.latency_us.get(kind).cloned().unwrap_or_default();
+        let latencies: Vec<ChartColumn> = seconds
+            .iter()
+            .map(|second| latency(second))
+            .map(|latency| ChartColumn { low: latency.p50, high: latency.p99.or(latency.max) })
+            .collect();
+        let last = newest.map(|second| latency(second)).unwrap_or_default();
+        let percentiles = match last {
+            LatencySummary { p99: Some(p99), p50, .. } => {
+                format!("p50 {}, p99 {}", or_dash(p50, micros), micros(p99))
+            }
+            LatencySummary { p50, max, .. } => {
+                format!("p50 {}, slowest {}", or_dash(p50, micros), or_dash(max, micros))
+            }
+        };
+        let heads = [
+            format!("operations/s {}", or_dash(now(operations), rate)),
+            format!("latency of {kind}, us: {percentiles}"),
+        ];
+        self.pair(heads, [&of(operations), &latencies], upper);
+        let heads = [
+            format!("requests in flight at the device {}", or_dash(now(in_flight), rate)),
+            format!("processors busy, % {}", or_dash(now(busy), rate)),
+        ];
+        self.pair(heads, [&of(in_flight), &of(busy)], lower);
+    }
+
+    fn pair(&mut self, heads: [String; 2], bars: [&[ChartColumn]; 2], height: usize) {
+        let width = (self.size.columns.saturating_sub(2)) / 2;
+        let [left, right] = heads.map(|head| head.chars().take(width).collect::<String>());
+        self.put(Tone::Heading, &format!("{left:width$}  {right}"));
+        let [left, right] = bars.map(|bars| columns(bars, width, height, self.size.has_unicode));
+        for (left, right) in left.iter().zip(&right) {
+            self.put(Tone::Plain, &format!("{left}  {right}"));
+        }
+    }
+
+    /// The limit and the findings so far, in `space` rows.
+    fn conclusions(&mut self, judged: Option<&Run>, space: usize) {
+        let Some(run) = judged else {
+            return self.put(Tone::Plain, "limited by: not judged yet");
+        };
+        let so_far = match run.details.rebuilt_because {
+            Some(RebuiltBecause::StillRunning) => format!(", after {:.0} s", run.summary.elapsed_s),
+            _ => String::new(),
+        };
+        let limit = run.summary.limited_by.as_ref().map(|limit| limit.words.as_str());
+        self.put(Tone::Heading, &format!("limited by{so_far}: {}", limit.unwrap_or("-")));
+        // A run that goes on is no whole record, which needs no words here.
+        let is_shown = |id: &str| so_far.is_empty() || id != "partial-record";
+        let end = self.rows.len() + space.saturating_sub(1);
+        for finding in run.summary.findings.iter().filter(|finding| is_shown(&finding.id)) {
+            let text = format!("{}: {}", finding.id, finding.message);
+            let lines = table::within(self.size.columns, || table::clipped("- ", "  ", &text));
+            let tone = match finding.severity {
+                Severity::Error => Tone::Error,
+                Severity::Warning => Tone::Warning,
+                Severity::Info => Tone::Plain,
+            };
+            if self.rows.len() + lines.lines().count() > end {
+                break;
+            }
+            for line in lines.lines() {
+                self.put(tone, line);
+            }
+        }
+    }
+
+    fn sweep(&mut self, title: &str, live: &LiveSweep, body: usize) {
+        let name = live.dir.file_name().unwrap_or_default().to_string_lossy();
+        let (done, all) = live.progress();
+        let about = if live.sweep.plan.design.is_grid() { "" } else { "about " };
+        let left = or_dash(live.left(), |left| format!("about {} left", span(left)));
+        self.put(
+            Tone::Heading,
+            &format!("{title} {name}: {done} of {about}{all} runs done, {left}"),
+        );
+        self.cells(live);
+        if live.petals.lines.is_empty() {
+            return self.put(Tone::Plain, "the petals begin when the first cell has ended");
+        }
+        let space = body.saturating_sub(self.rows.len() + CHART_EDGES + 1);
+        let points = points(&live.petals);
+        let height = space.saturating_sub(points.len().min(space / 2));
+        let height = height.clamp(CHART_ROWS.0, CHART_ROWS.1);
+        for row in chart::drawing(&live.petals, height).lines() {
+            self.put(Tone::Plain, row);
+        }
+        let rows = body.saturating_sub(self.rows.len() + 1);
+        for row in points.iter().take(rows) {
+            self.put(Tone::Plain, row);
+        }
+    }
+
+    /// The cell that runs now, and the next ones.
+    fn cells(&mut self, live: &LiveSweep) {
+        let cells = live.sweep.plan.cells();
+        let words = |cell: &CellRun| {
+            let factors = cells.get((cell.number as usize).wrapping_sub(1));
+            let factors =
+                factors.into_iter().flatten().map(|(key, value)| format!("{key} {value}"));
+            let factors: Vec<String> = factors.collect();
+            format!("{}, round {}", factors.join(", "), cell.repeat)
+        };
+        let now = live.cell.as_ref().map(|(cell, _)| *cell);
+        match &live.cell {
+            None => self.put(Tone::Plain, "now   no cell runs"),
+            Some((cell, run)) => {
+                self.put(Tone::Plain, &format!("now   {}: {}", words(cell), state_words(run)));
+                let newest = run.seconds.back();
+                let figure =
+                    |figure: fn(&Second) -> Option<f64>| or_dash(newest.and_then(figure), rate);
+                let worst = newest.and_then(worst_latency);
+                let limit = run.judged.as_ref().and_then(|run| run.summary.limited_by.as_ref());
+                let figures = format!(
+                    "      {} operations/s, {} PIOPS, slowest kind's p99 {} us",
+                    figure(operations),
+                    figure(piops),
+                    or_dash(worst, micros),
+                );
+                self.put(Tone::Plain, &figures);
+                let limit = limit.map_or("not judged yet", |limit| limit.words.as_str());
+                self.put(Tone::Plain, &format!("      limited by: {limit}"));
+            }
+        }
+        let next: Vec<String> = live
+            .next_cells()
+            .iter()
+            .filter(|cell| Some(**cell) != now)
+            .take(3)
+            .map(words)
+            .collect();
+        let next = match next.is_empty() {
+            false => next.join("; "),
+            true if live.sweep.plan.design.is_grid() => "nothing".to_owned(),
+            true => "chosen when this cell has ended".to_owned(),
+        };
+        self.put(Tone::Plain, &format!("next  {next}"));
+    }
+}
+
+/// A row for each point of the petals: PIOPS with their interval, and the latency of a read.
+fn points(petals: &Petals) -> Vec<String> {
+    let letters: Vec<_> = chart::drawn_lines(petals).collect();
+    let mut rows = Vec::new();
+    for line in &petals.lines {
+        let letter = letters.iter().find(|(_, drawn)| drawn.name == line.name);
+        let letter = letter.map_or('-', |(letter, _)| *letter);
+        rows.push(format!("{letter}  {}", line.name));
+        rows.extend(line.points.iter().map(point_row));
+    }
+    rows
+}
+
+fn point_row(point: &Point) -> String {
+    let piops = or_dash(point.piops.as_ref(), |estimate| match estimate.interval {
+        Some((from, to)) => format!("{} ({} to {})", rate(estimate.mean), rate(from), rate(to)),
+        None => rate(estimate.mean),
+    });
+    let read_us = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
+    let runs = point.sources.len();
+    format!("   {} sessions x {runs}: {piops} PIOPS, {read_us} us a read", point.sessions)
+}
+
+/// State and remaining time of a run.
+fn state_words(run: &LiveRun) -> String {
+    if run.is_over {
+        return run.known().map_or("not begun", Run::status_words).to_owned();
+    }
+    if run.known().is_none() {
+        return "settles and connects".to_owned();
+    }
+    let elapsed = run.elapsed_s();
+    match run.left() {
+        Some(left) if left.is_zero() => format!("{elapsed:.0} s, petal writes the record"),
+        Some(left) => format!("{elapsed:.0} s, {} left", span(left)),
+        None => format!("{elapsed:.0} s, until its work is done"),
+    }
+}
+
+fn target_words(run: &Run) -> String {
+    let summary = &run.summary;
+    let setting = |key: &str| or_dash(summary.setting_number(key), |value| decimal(value, 0));
+    let target = &summary.target;
+    format!(
+        "{} {}, {}: {} sessions, UPDATE_PCT {}, SCAN_PCT {}",
+        target.product,
+        target.version,
+        target.url,
+        whole(summary.sessions.into()),
+        setting("update_pct"),
+        setting("scan_pct"),
+    )
+}
+
+/// The kind of operation of which there are most.
+fn main_kind(seconds: &[&Second]) -> &'static str {
+    let sum = |ops: fn(&Second) -> u64| seconds.iter().map(|second| ops(second)).sum::<u64>();
+    let kinds = [
+        (sum(|second| second.ops.scan), "scan"),
+        (sum(|second| second.ops.update), "update"),
+        (sum(|second| second.ops.select), "select"),
+    ];
+    kinds.into_iter().max_by_key(|(ops, _)| *ops).map_or("select", |(_, kind)| kind)
+}
+
+fn per_second(second: &Second, count: f64) -> Option<f64> {
+    (second.length_s > 0.0).then(|| count / second.length_s)
+}
+
+fn operations(second: &Second) -> Option<f64> {
+    per_second(second, second.ops.total as f64)
+}
+
+fn piops(second: &Second) -> Option<f64> {
+    let io = second.io?;
+    let requests = io.physical_read_requests?.checked_add(io.physical_write_requests?)?;
+    per_second(second, requests as f64)
+}
+
+/// Mean requests in flight: the time that requests spent at the device, for each second.
+fn in_flight(second: &Second) -> Option<f64> {
+    let device = second.device?;
+    per_second(second, (device.read_ms as f64 + device.write_ms as f64) / 1e3)
+}
+
+fn busy(second: &Second) -> Option<f64> {
+    second.cpu.map(|cpu| cpu.busy())
+}
+
+fn worst_latency(second: &Second) -> Option<f64> {
+    second.latency_us.values().filter_map(|latency| latency.p99.or(latency.max)).reduce(f64::max)
+}
+
+/// The newest second at each layer: petal's rows, the database's requests, the device's.
+fn layers(run: &LiveRun, known: &Run) -> Vec<String> {
+    let row = |name: &str, figures: [Option<f64>; 5]| {
+        let [reads, read_mb, writes, write_mb, log_mb] =
+            figures.map(|figure| or_dash(figure, rate));
+        format!("{name:20} {reads:>10} {read_mb:>9} {writes:>10} {write_mb:>9} {log_mb:>9}")
+    };
+    let heads = ["reads/s", "MB/s", "writes/s", "MB/s", "log MB/s"];
+    let [reads, read_mb, writes, write_mb, log_mb] = heads;
+    let mut rows = vec![format!(
+        "{:20} {reads:>10} {read_mb:>9} {writes:>10} {write_mb:>9} {log_mb:>9}",
+        "newest second"
+    )];
+    let newest = run.seconds.back().cloned().unwrap_or_default();
+    let per = |count: Option<u64>| per_second(&newest, count? as f64);
+    let mb = |bytes: Option<u64>| Some(per(bytes)? / 1e6);
+    let seen = (!run.seconds.is_empty()).then_some(newest.rows);
+    let (read, written) =
+        (seen.map(|rows| rows.select.saturating_add(rows.scan)), seen.map(|rows| rows.update));
+    let block = known.summary.target.block_size;
+    let bytes = |rows: Option<u64>| rows?.checked_mul(block);
+    rows.push(row(
+        "asked by petal, rows",
+        [per(read), mb(bytes(read)), per(written), mb(bytes(written)), None],
+    ));
+    let io = newest.io.unwrap_or_default();
+    let above = if known.is_bare_device() { "petal" } else { "database" };
+    rows.push(row(
+        above,
+        [
+            per(io.physical_read_requests),
+            mb(io.physical_read_bytes),
+            per(io.physical_write_requests),
+            mb(io.physical_write_bytes),
+            mb(io.redo_bytes),
+        ],
+    ));
+    let device = newest.device;
+    rows.push(row(
+        "device",
+        [
+            per(device.map(|device| device.read_requests)),
+            mb(device.map(|device| device.read_bytes)),
+            per(device.map(|device| device.write_requests)),
+            mb(device.map(|device| device.write_bytes)),
+            None,
+        ],
+    ));
+    rows
+}
+
+/// A column of a chart: solid up to `low`, light up to `high`. None is unknown.
+#[derive(Debug, Clone, Copy)]
+struct ChartColumn {
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+/// A chart of the newest bars, the newest at the right. Its top is the largest value.
+fn columns(bars: &[ChartColumn], width: usize, height: usize, has_unicode: bool) -> Vec<String> {
+    let shown = &bars[bars.len().saturating_sub(width)..];
+    let values = shown.iter().flat_map(|bar| [bar.low, bar.high]).flatten();
+    let top = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+    let steps = |value: Option<f64>| {
+        let share = value.filter(|_| top > 0.0).map_or(0.0, |value| (value / top).clamp(0.0, 1.0));
+        (share * (height * STEPS) as f64).round() as usize
+    };
+    let row = |from_top: usize| -> String {
+        let base = (height - 1 - from_top) * STEPS;
+        let letter = |bar: &ChartColumn| {
+            let is_lowest = base == 0;
+            let (low, high) = (steps(bar.low), steps(bar.high));
+            match (low.saturating_sub(base).min(STEPS), high.saturating_sub(base).min(STEPS)) {
+                (0, 0) if is_lowest && bar.low.is_none() => '-',
+                (0, 0) if is_lowest => '_',
+                (0, 0) => ' ',
+                (0, _) if has_unicode => '\u{2591}',
+                (0, _) => ':',
+                (low, _) if has_unicode => char::from_u32(0x2580 + low as u32).unwrap_or('#'),
+                (low, _) if low * 2 < STEPS => '.',
+                _ => '#',
+            }
+        };
+        let bars: String = shown.iter().map(letter).collect();
+        format!("{bars:>width$}")
+    };
+    (0..height).map(row).collect()
+}

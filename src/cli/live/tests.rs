@@ -1,0 +1,143 @@
+//! The screen of a run and of a sweep, in terminals of several sizes.
+
+use std::fs;
+use std::path::Path;
+
+use petal_model::record::sweep::{self, SweepCell};
+use petal_model::record::{self, RecordFolder, Status, fixture};
+
+use super::follow::{LiveState, tests::sweep_in};
+use super::picture::{LiveView, ScreenRow, ScreenSize, Tone, draw};
+
+const KEYS: &str = "q leave";
+
+fn shown(state: &LiveState, messages: &[String], size: ScreenSize) -> Vec<ScreenRow> {
+    let title = "petal run";
+    draw(&LiveView { title, state: Some(state), phase: None, messages, keys: KEYS }, size)
+}
+
+fn text(rows: &[ScreenRow]) -> String {
+    rows.iter().map(|row| format!("{}\n", row.text)).collect()
+}
+
+fn size(columns: usize, rows: usize, has_unicode: bool) -> ScreenSize {
+    ScreenSize { columns, rows, has_unicode }
+}
+
+/// A run of 40 seconds that goes on, judged.
+fn run(out: &Path) -> (RecordFolder, LiveState) {
+    let began = time::OffsetDateTime::UNIX_EPOCH;
+    let folder = RecordFolder::create(out, "sqlite-8x-u20", began).unwrap();
+    fixture::killed_run(folder.path(), 40);
+    let mut state = LiveState::open(folder.path()).unwrap();
+    state.refresh().unwrap();
+    if let LiveState::Run(run) = &mut state {
+        run.judge();
+    }
+    (folder, state)
+}
+
+/// A sweep of six runs, of which four are done and one runs.
+fn sweep(dir: &Path) -> (RecordFolder, LiveState) {
+    let mut sweep = sweep_in(dir);
+    let LiveState::Sweep(live) = LiveState::open(dir).unwrap() else { panic!() };
+    for (at, cell) in live.next_cells().into_iter().enumerate() {
+        let factors = sweep.plan.cells()[cell.number as usize - 1].clone();
+        let name = sweep.plan.folder_name(cell.number, &factors, cell.repeat);
+        let folder = sweep::begin_cell(dir, &name).unwrap();
+        if at == 4 {
+            fixture::killed_run(folder.path(), 10);
+            return (folder, LiveState::open(dir).unwrap());
+        }
+        let mut run = fixture::mixed_run();
+        run.summary.per_second.physical_read_requests = Some(4000.0 * f64::from(cell.number));
+        record::save(&folder, &run).unwrap();
+        sweep::finish_cell(dir, &name, &folder).unwrap();
+        let (number, repeat, status) = (cell.number, cell.repeat, Status::Complete);
+        sweep.cells.push(SweepCell { number, repeat, factors, folder: name, status });
+        sweep::save(&RecordFolder::open(dir), &sweep).unwrap();
+    }
+    panic!("it has six runs")
+}
+
+#[test]
+fn a_run_in_80_columns_and_24_rows() {
+    let out = tempfile::tempdir().unwrap();
+    let (_folder, state) = run(out.path());
+    let text = text(&shown(&state, &["a note".to_owned()], size(80, 24, true)));
+    assert!(
+        text.starts_with("petal run 19700101T000000Z-sqlite-8x-u20: 40 s, 20 s left\n"),
+        "{text}"
+    );
+    let needed = [
+        "sqlite:petal-data: 8 sessions, UPDATE_PCT 20",
+        "latency of select, us: p50 ",
+        "requests in flight at the device ",
+        "processors busy, % ",
+        "asked by petal, rows",
+        "limited by, after 40 s: ",
+        "\u{2588}",
+    ];
+    assert!(needed.iter().all(|words| text.contains(words)), "{text}");
+    assert!(!text.contains("partial-record"), "a run that goes on is no whole record: {text}");
+}
+
+#[test]
+fn a_sweep_in_80_columns_and_24_rows_without_unicode() {
+    let out = tempfile::tempdir().unwrap();
+    let dir = out.path().join("sweep-sqlite");
+    fs::create_dir(&dir).unwrap();
+    let (_folder, state) = sweep(&dir);
+    let text = text(&shown(&state, &[], size(80, 24, false)));
+    assert!(text.starts_with("petal run sweep-sqlite: 4 of 6 runs done, about "), "{text}");
+    let needed = ["now   sessions ", "round 2: 10 s, 50 s left", "next  sessions ", " PIOPS, "];
+    assert!(needed.iter().all(|words| text.contains(words)), "{text}");
+}
+
+#[test]
+fn every_size_is_filled_and_ends_with_the_keys() {
+    let out = tempfile::tempdir().unwrap();
+    let (_run, run) = run(&out.path().join("runs"));
+    let dir = out.path().join("sweep");
+    fs::create_dir(&dir).unwrap();
+    let (_cell, sweep) = sweep(&dir);
+    for state in [&run, &sweep] {
+        for (columns, rows) in [(80, 24), (120, 40), (200, 60), (20, 5), (1, 1)] {
+            for has_unicode in [true, false] {
+                let size = size(columns, rows, has_unicode);
+                let drawn = shown(state, &["a note".to_owned()], size);
+                assert_eq!(drawn.len(), rows, "{size:?}");
+                assert_eq!(drawn.last().unwrap().tone, Tone::Keys);
+                let text = text(&drawn);
+                let is_wide = |line: &str| line.chars().count() > columns.max(3);
+                assert!(!text.lines().any(is_wide), "{size:?}:\n{text}");
+                assert!(has_unicode || text.is_ascii(), "{text}");
+                if columns >= 80 {
+                    let needed = ["limited by", "operations/s", "a note", "left"];
+                    assert!(needed.iter().all(|words| text.contains(words)), "{size:?}:\n{text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn names_with_control_characters_are_made_visible() {
+    let out = tempfile::tempdir().unwrap();
+    let (_folder, state) = run(&out.path().join("runs"));
+    let messages = ["\x1b[2Jgone\x07".to_owned()];
+    let text = text(&shown(&state, &messages, size(80, 24, true)));
+    assert!(text.contains("\\u001b[2Jgone\\u0007"), "{text}");
+    assert!(!text.contains('\x1b'));
+}
+
+#[test]
+fn a_load_is_shown_with_its_progress() {
+    let phase = Some("loading: 3 of 30, 3.0/min, 9 min 0 s left".to_owned());
+    let view = LiveView { title: "petal setup", state: None, phase, messages: &[], keys: KEYS };
+    let text = text(&draw(&view, size(80, 24, true)));
+    assert!(
+        text.starts_with("petal setup\n\nloading: 3 of 30, 3.0/min, 9 min 0 s left\n"),
+        "{text}"
+    );
+}
