@@ -17,6 +17,7 @@ captured() {
     sleep "$1"
     tmux -S "$socket" capture-pane -p
     tmux -S "$socket" kill-server
+    sleep 10 # The hang-up ends the work.
 }
 
 "$petal" setup -q -s 4 --scale 256M >/dev/null

@@ -19,7 +19,7 @@ const SECONDS_MAX: usize = 3600;
 /// The shortest time between two judgements of a run that goes on.
 const JUDGE_EVERY: Duration = Duration::from_secs(5);
 /// A judgement may take one part in so many of the time: it reads the whole record.
-const JUDGE_COST_PARTS: u32 = 400;
+const JUDGE_COST_PARTS: u32 = 150;
 /// A longer pause between two cells is no part of the sweep: it was stopped and resumed.
 const PAUSE_MAX: Duration = Duration::from_secs(600);
 /// The first driver host's share of a run that several hosts drive together.

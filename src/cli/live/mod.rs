@@ -177,7 +177,8 @@ impl LiveShared {
                 }
                 let newest = state.messages.iter().rev().take(MESSAGES_SHOWN).rev();
                 let phase = state.phase.as_ref().map(PlainPhase::words);
-                (state.folder.clone(), phase, newest.cloned().collect::<Vec<_>>())
+                let newest = newest.map(|message| message.trim_end().to_owned());
+                (state.folder.clone(), phase, newest.collect::<Vec<_>>())
             };
             let keys = "q back to lines   s stop the work cleanly (as Ctrl-C)";
             match screen.step(folder.as_deref(), phase, &messages, keys) {

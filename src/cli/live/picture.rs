@@ -178,7 +178,7 @@ impl Picture {
         let limit = run.summary.limited_by.as_ref().map(|limit| limit.words.as_str());
         self.put(Tone::Heading, &format!("limited by{so_far}: {}", limit.unwrap_or("-")));
         // A run that goes on is no whole record, which needs no words here.
-        let is_shown = |id: &str| so_far.is_empty() || id != "partial-record";
+        let is_shown = |id: &str| so_far.is_empty() || !["partial-record", "gaps"].contains(&id);
         let end = self.rows.len() + space.saturating_sub(1);
         for finding in run.summary.findings.iter().filter(|finding| is_shown(&finding.id)) {
             let text = format!("{}: {}", finding.id, finding.message);
@@ -201,10 +201,14 @@ impl Picture {
         let name = live.dir.file_name().unwrap_or_default().to_string_lossy();
         let (done, all) = live.progress();
         let about = if live.sweep.plan.design.is_grid() { "" } else { "about " };
+        let failed = match live.sweep.failures.len() {
+            0 => String::new(),
+            failed => format!(", {failed} measured nothing"),
+        };
         let left = or_dash(live.left(), |left| format!("about {} left", span(left)));
         self.put(
             Tone::Heading,
-            &format!("{title} {name}: {done} of {about}{all} runs done, {left}"),
+            &format!("{title} {name}: {done} of {about}{all} runs done{failed}, {left}"),
         );
         self.cells(live);
         if live.petals.lines.is_empty() {

@@ -137,7 +137,7 @@ pub fn show(rows: &[ScreenRow], size: ScreenSize) {
         if screen.shown.get(at) != Some(row) {
             let color = if has_color { color(row.tone) } else { "" };
             let end = if color.is_empty() { "" } else { "\x1b[0m" };
-            text.push_str(&format!("\x1b[{};1H{color}{}{end}\x1b[K", at + 1, row.text));
+            text.push_str(&format!("\x1b[{};1H\x1b[K{color}{}{end}", at + 1, row.text));
         }
     }
     screen.shown = rows.to_vec();
