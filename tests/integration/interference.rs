@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::proxy::Proxy;
 use crate::server_postgres::{self, Server};
-use crate::support::{Workplace, findings, number, record, skip, until};
+use crate::support::{Workplace, findings, is_long, number, record, skip, until};
 
 /// One block at an even rate, in short slots.
 const SHORT: [&str; 12] = [
@@ -65,11 +65,11 @@ fn a_known_delay_is_measured_within_10_percent() {
     let url = url.replace(&format!(":{}", server.port), &format!(":{}", proxy.port));
     let flag = work.path("on");
     let with = "trap 'rm -f on; exit' TERM; touch on; sleep 600 & wait";
-    let fixed = args(&["--db", &url, "--loop", "client", "-t", "8", "--rate", "60", "--json"]);
+    let fixed = args(&["--db", &url, "--loop", "client", "-t", "8", "--rate", "20", "--json"]);
     let mut running =
         work.petal([&fixed[..], &["--with", with, "--pairs", "6"]].concat()).watching().start();
     while !running.has_ended() {
-        proxy.delay(Duration::from_millis(if flag.exists() { 5 } else { 0 }));
+        proxy.delay(Duration::from_millis(if flag.exists() { 50 } else { 0 }));
         thread::sleep(Duration::from_millis(5));
     }
     let run = running.ends().exited(0).json();
@@ -79,11 +79,16 @@ fn a_known_delay_is_measured_within_10_percent() {
     let mean = figure(&run, 0, "users", "mean");
     let measured_us = number(mean, "/with") - number(mean, "/without");
     let _ = writeln!(stderr(), "caused {caused_us:.0} us, measured {measured_us:.0} us: {mean}");
-    assert!((measured_us / caused_us - 1.0).abs() < 0.1, "{measured_us} and {caused_us}");
+    // Other tests vary the response times of a busy host, which the interval contains.
+    let half_us = (number(mean, "/interval/1") - number(mean, "/interval/0")) / 2.0
+        * number(mean, "/without");
+    let allowed_us = if is_long() { 0.0 } else { 2.0 * half_us };
+    let apart_us = (measured_us - caused_us).abs();
+    assert!(apart_us < (0.1 * caused_us).max(allowed_us), "{measured_us} and {caused_us}");
     assert_eq!(mean["is_found"], true, "{mean}");
     let low = number(mean, "/interval/0");
     assert!(low > 0.0 && low < number(mean, "/share"), "{mean}");
-    // 180 operations in a slot have no p99.
+    // 60 operations in a slot have no p99.
     let p99 = figure(&run, 0, "users", "p99");
     assert!(p99["share"].is_null() && p99["why_unknown"].is_string(), "{p99}");
     assert!(run["interference"][0]["worked"].as_f64().unwrap() > 0.9);
