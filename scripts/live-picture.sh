@@ -26,7 +26,7 @@ captured() {
     echo '<!-- Screen: written by scripts/live-picture.sh. -->'
     printf '```\n'
     captured 45 "run --live -s 4 -t 2 --update-pct 20 --run-time 60"
-    printf '```\n\nA sweep in its fifth run:\n\n```\n'
+    printf '```\n\nA sweep, 40 seconds after its begin:\n\n```\n'
     captured 40 "sweep --live --sessions 1,2,4 --update-pct 0,20 --repeats 3 --run-time 8"
     printf '```\n<!-- End of the screen. -->\n'
 } >"$work/page"

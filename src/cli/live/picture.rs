@@ -6,7 +6,7 @@ use petal_model::record::sweep_order::CellRun;
 use petal_model::record::{RebuiltBecause, Run, Second, Severity};
 use petal_model::settings::printable::printable_line;
 use petal_model::stats::histogram::LatencySummary;
-use petal_report::numbers::{decimal, micros, or_dash, rate, span, whole};
+use petal_report::numbers::{counted, decimal, micros, or_dash, rate, span};
 use petal_report::sweep::chart;
 use petal_report::table;
 
@@ -146,7 +146,7 @@ impl Picture {
         };
         let heads = [
             format!("operations/s {}", or_dash(now(operations), rate)),
-            format!("latency of {kind}, us: {percentiles}"),
+            format!("{kind}, us: {percentiles}"),
         ];
         self.pair(heads, [&of(operations), &latencies], upper);
         let heads = [
@@ -294,7 +294,8 @@ fn point_row(point: &Point) -> String {
     });
     let read_us = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
     let runs = point.sources.len();
-    format!("   {} sessions x {runs}: {piops} PIOPS, {read_us} us a read", point.sessions)
+    let sessions = counted(point.sessions, "session");
+    format!("   {sessions} x {runs}: {piops} PIOPS, {read_us} us a read")
 }
 
 /// State and remaining time of a run.
@@ -318,11 +319,11 @@ fn target_words(run: &Run) -> String {
     let setting = |key: &str| or_dash(summary.setting_number(key), |value| decimal(value, 0));
     let target = &summary.target;
     format!(
-        "{} {}, {}: {} sessions, UPDATE_PCT {}, SCAN_PCT {}",
+        "{} {}, {}: {}, UPDATE_PCT {}, SCAN_PCT {}",
         target.product,
         target.version,
         target.url,
-        whole(summary.sessions.into()),
+        counted(summary.sessions, "session"),
         setting("update_pct"),
         setting("scan_pct"),
     )

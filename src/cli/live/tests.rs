@@ -71,7 +71,7 @@ fn a_run_in_80_columns_and_24_rows() {
     );
     let needed = [
         "sqlite:petal-data: 8 sessions, UPDATE_PCT 20",
-        "latency of select, us: p50 ",
+        "select, us: p50 ",
         "requests in flight at the device ",
         "processors busy, % ",
         "asked by petal, rows",
