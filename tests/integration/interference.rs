@@ -12,7 +12,7 @@ use crate::proxy::Proxy;
 use crate::server_postgres::{self, Server};
 use crate::support::{Workplace, findings, is_long, number, record, skip, until};
 
-/// One block at an even rate, in short slots.
+/// Arguments of a short test: operations of one block at an even rate, in slots of three seconds.
 const SHORT: [&str; 12] = [
     "--update-pct",
     "0",

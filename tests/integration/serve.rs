@@ -36,7 +36,7 @@ impl Served {
         format!("http://{}{}{page}", self.address, self.root)
     }
 
-    /// The head and the body of an answer to any request; empty if there is none.
+    /// Sends a request as it is, and returns the head and the body of the answer; empty without an answer.
     fn send(&self, request: &str) -> (String, Vec<u8>) {
         let mut peer = TcpStream::connect(&self.address).unwrap();
         peer.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

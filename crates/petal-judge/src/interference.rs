@@ -171,14 +171,22 @@ fn priced(
         layer,
         figure: figure.to_owned(),
         unit: unit.to_owned(),
-        without: mean(&without),
-        with: mean(&with),
+        without: typical(&without),
+        with: typical(&with),
         share: found.as_ref().map(|it| it.share),
         interval: found.as_ref().and_then(|it| it.interval),
         p: found.as_ref().and_then(|it| it.p),
         is_found: false,
         smallest: None,
         why_unknown: unknown,
+    }
+}
+
+/// Geometric mean, as in [`paired`], so that both sides give its ratio; the mean if one is not above zero.
+fn typical(values: &[f64]) -> Option<f64> {
+    match values.iter().all(|&value| value > 0.0) {
+        true => mean(&values.iter().map(|value| value.ln()).collect::<Vec<_>>()).map(f64::exp),
+        false => mean(values),
     }
 }
 
@@ -369,6 +377,8 @@ mod tests {
             let prices = of(&run(&[1.35, 1.0], 10, &mut draws)).unwrap();
             let p99 = figure(&prices[0], "p99");
             assert!(p99.is_found && (p99.share.unwrap() - 0.35).abs() < 0.15, "{p99:?}");
+            let shown = p99.with.unwrap() / p99.without.unwrap() - 1.0;
+            assert!((shown - p99.share.unwrap()).abs() < 1e-9, "{p99:?}");
             let (low, high) = p99.interval.unwrap();
             held += u32::from(low <= 0.35 && 0.35 <= high);
             assert_eq!((prices[0].pairs, prices[0].worked), (10, Some(1.0)));

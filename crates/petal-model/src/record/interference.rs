@@ -131,7 +131,7 @@ pub struct PricedFigure {
     pub figure: String,
     /// Unit: `us`, `/s` or `%`.
     pub unit: String,
-    /// Means of the slots.
+    /// Geometric means of the slots, whose ratio is that of `share`.
     pub without: Option<f64>,
     pub with: Option<f64>,
     /// Geometric mean of the pairs' ratios, less 1.
