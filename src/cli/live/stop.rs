@@ -43,11 +43,12 @@ pub fn this_petal() {
     }
 }
 
-/// The processes that hold a lock (flock) of a file with this number.
+/// The processes that hold the lock (flock) of a file with this number alone. A petal that looks whether it
+/// is locked shares it for a moment.
 fn pids(locks: &str, inode: u64) -> Vec<Pid> {
     let holder = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [_, "FLOCK", _, _, pid, file, ..] = words.as_slice() else { return None };
+        let [_, "FLOCK", _, "WRITE", pid, file, ..] = words.as_slice() else { return None };
         let number: u64 = file.rsplit(':').next()?.parse().ok()?;
         if number != inode { None } else { Pid::from_raw(pid.parse().ok()?) }
     };
@@ -90,7 +91,7 @@ mod tests {
                      3: FLOCK  ADVISORY  READ  14 fd:01:78 0 EOF\n\
                      4: FLOCK  ADVISORY  WRITE 0 fd:01:77 0 EOF\n";
         assert_eq!(pids(locks, 77), [Pid::from_raw(12).unwrap()]);
-        assert!(pids(locks, 79).is_empty());
+        assert!(pids(locks, 78).is_empty() && pids(locks, 79).is_empty());
     }
 
     #[test]

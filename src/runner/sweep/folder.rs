@@ -3,17 +3,24 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use time::OffsetDateTime;
 
 use super::super::RunError;
 use super::SweepRequest;
 use super::plan::Planned;
-use petal_engine::file_lock::FileLock;
+use petal_engine::file_lock::{FileLock, LockRefused};
 use petal_model::record::folder::open_unlinked;
 use petal_model::record::sweep::{self as kept, FORMAT, LOCK, Sweep, SweepPlan};
 use petal_model::record::sweep_order::{left, with_order};
 use petal_model::record::{RecordError, RecordFolder, Status, moment};
+
+/// Attempts to take the lock again, and the pause before each: half a second in all.
+const LOCK_TRIES: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Folder of a sweep, while this petal works in it.
 pub struct SweepFolder {
@@ -91,7 +98,16 @@ fn begun(planned: &Planned) -> Sweep {
 pub fn hold(dir: &Path) -> Result<FileLock, RunError> {
     let path = dir.join(LOCK);
     let file = open_unlinked(&path).map_err(|source| RecordError::io("make", &path, source))?;
-    FileLock::on(file).map_err(|refused| {
+    let file = Arc::new(file);
+    let mut lock = FileLock::on(Arc::clone(&file));
+    // A petal that shows the sweep looks at the lock for a moment.
+    for _ in 0..LOCK_TRIES {
+        if matches!(lock, Err(LockRefused::Held)) {
+            thread::sleep(LOCK_PAUSE);
+            lock = FileLock::on(Arc::clone(&file));
+        }
+    }
+    lock.map_err(|refused| {
         let held = "another petal is at work on this sweep; wait for it, or name another folder \
                     with --out";
         RunError::Environment(format!("{}: {}", dir.display(), refused.words(held)))
@@ -155,6 +171,20 @@ fn is_failed(status: Status) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_petal_that_only_looks_at_the_lock_refuses_no_sweep() {
+        let out = tempfile::tempdir().unwrap();
+        let look = fs::File::create(out.path().join(LOCK)).unwrap();
+        look.lock_shared().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                thread::sleep(LOCK_PAUSE);
+                look.unlock().unwrap();
+            });
+            hold(out.path()).unwrap();
+        });
+    }
 
     #[test]
     fn the_lock_is_not_written_through_a_link() {
