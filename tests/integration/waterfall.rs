@@ -238,3 +238,17 @@ fn without_rights_or_request_the_report_names_the_reason_or_nothing() {
     let asked = report("TRUE");
     assert!(asked.contains("waterfall: - (it needs root"), "{asked}");
 }
+
+/// Petal's process group may be outside its PID namespace, where it has the number 0.
+#[test]
+fn in_another_pid_namespace_sessions_end_well_and_the_report_names_the_reason() {
+    let namespace = ["--pid", "--fork", "--kill-child", "--mount-proc"];
+    if run("unshare", &[&namespace[..], &["true"]].concat()).is_err() {
+        return skip("no PID namespace can be made: unshare");
+    }
+    let work = Workplace::loaded(1, "8M");
+    let args = ["run", "--run-time", "2", "--waterfall", "TRUE"];
+    work.petal(args).under("unshare", &namespace).watching().exits(0);
+    let report = std::fs::read_to_string(work.run_folder().join("report.txt")).unwrap();
+    assert!(report.contains("waterfall: - ("), "{report}");
+}

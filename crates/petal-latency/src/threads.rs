@@ -52,21 +52,22 @@ const CALLS: &[(i64, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_poll, SOCKET_WAIT),
     (libc::SYS_futex, FUTEX),
-    (libc::SYS_getsid, PAUSE),
-    (libc::SYS_getpgid, RESUME),
+    (libc::SYS_getppid, PAUSE),
+    (libc::SYS_getpriority, RESUME),
 ];
 
 /// Does a session's work between operations, whose time is in no operation. If threads are timed,
 /// two calls mark it for the kernel's program: only the session knows that a request is not an
 /// operation. Without marks the parts are 6 % more than an operation behind a way of 4 ms. The calls
-/// change nothing, and no session makes them otherwise.
+/// change nothing, no session makes them otherwise, and both have an answer in a container whose
+/// parent or process group is outside.
 pub fn between_operations<T>(is_timed: bool, work: impl FnOnce() -> T) -> T {
     if is_timed {
-        let _ = rustix::process::getsid(None);
+        let _ = rustix::process::getppid();
     }
     let result = work();
     if is_timed {
-        let _ = rustix::process::getpgid(None);
+        let _ = rustix::process::getpriority_process(None);
     }
     result
 }

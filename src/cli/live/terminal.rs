@@ -51,8 +51,11 @@ impl SavedTerminal {
         let terminal = terminal.map_err(|error| format!("there is no terminal ({error})"))?;
         let modes =
             tcgetattr(&terminal).map_err(|error| format!("its modes are unknown: {error}"))?;
-        if tcgetpgrp(&terminal).ok() != Some(getpgrp()) {
-            return Err("petal is in the background of its terminal".to_owned());
+        // The group is asked for second: a group outside this PID namespace is no `Pid`.
+        match tcgetpgrp(&terminal) {
+            Ok(group) if group == getpgrp() => {}
+            Ok(_) => return Err("petal is in the background of its terminal".to_owned()),
+            Err(error) => return Err(format!("its process group is unknown: {error}")),
         }
         Ok(Self { terminal, modes })
     }
