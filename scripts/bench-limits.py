@@ -1,36 +1,87 @@
 #!/usr/bin/env python3
 """Compares petal's verdict with measured elasticities, as root on Linux with control groups.
 
-Each situation sets a quota of processors, a limit of reads, a rate or think time. Each of them is
-then made 20 % smaller and 20 % larger: the one that changes the throughput most is the truth.
-Then petal run --elasticity changes its own resources: the resource of the largest elasticity must
-be the one that the situation limits. Prints the tables of docs/limits.md.
+Each situation gives a quota of processors, a limit of I/O, a rate, think time or a way to the
+server its capacity. Each of them is then made 20 % smaller and 20 % larger: the one that changes
+the throughput most is the truth. Then petal run --elasticity changes its own resources: the
+resource of the largest elasticity must be the one that the situation limits. Prints the tables of
+docs/limits.md. PostgreSQL and MariaDB are private servers of Debian's packages.
 Usage: bench-limits.py PETAL [DIRECTORY]
+  ONLY=sqlite,device,postgres,mariadb,experiments   these parts alone
+  SECONDS_EACH=4 ROUNDS=1 EXPERIMENT_SECONDS=60     a longer measurement
 """
-import atexit, json, math, os, pathlib, shutil, subprocess, sys, tempfile
+import asyncio, atexit, collections, json, math, os, pathlib, shutil, signal, subprocess, sys, tempfile, threading, time
 
 PETAL = os.path.abspath(sys.argv[1])
 WORK = pathlib.Path(tempfile.mkdtemp(dir=sys.argv[2] if len(sys.argv) > 2 else "."))
 CGROUP = pathlib.Path("/sys/fs/cgroup")
 V2 = (CGROUP / "cgroup.controllers").exists()
-SECONDS, ROUNDS, STEP = 4, int(os.environ.get("ROUNDS", 1)), 0.2
+SECONDS, ROUNDS, STEP = int(os.environ.get("SECONDS_EACH", 4)), int(os.environ.get("ROUNDS", 1)), 0.2
+PARTS = ["sqlite", "device", "postgres", "mariadb", "experiments"]
+ONLY = os.environ.get("ONLY", ",".join(PARTS)).split(",")
 # Elasticities under this count as none: no resource of the situation limits.
 LEAST = 0.25
+# Bytes of memory for PostgreSQL and its page cache, so that reads reach the device.
+MEMORY = 256 << 20
+# The database's processes and petal's, where these are not the same.
+DATABASE, CLIENT = "petal-limits", "petal-limits-client"
+PORTS = {"postgres": 5600 + os.getpid() % 100, "mariadb": 5700 + os.getpid() % 100}
+RELAY = 5800 + os.getpid() % 100
 
-# name, engine, sessions, UPDATE_PCT, {resource: capacity}
-SITUATIONS = [
-    (f"{cpu} processors, {reads} reads/s", sessions, 0, dict(cpu=cpu, reads=reads))
+# Capacity of each resource: processors of the database's group and of petal's own, requests per
+# second, operations per second, milliseconds.
+WORDS = {"cpu": "processors", "own": "petal's processors", "reads": "reads", "writes": "writes", "rate": "RATE", "think": "think time", "way": "network"}
+# These are the inverse of a capacity.
+TIMES = {"think", "way"}
+# What a verdict names, by the resources of a situation.
+SAID = {
+    "processors": {"cpu"}, "session_processor_time": {"cpu", "own"}, "petal": {"own"}, "io_limit": {"reads", "writes"},
+    "rate": {"rate"}, "think_time": {"think"}, "network": {"way"}, "reads": {"reads"}, "log": {"writes"},
+}
+
+
+def situations():
+    """(engine, name, sessions, arguments, {resource: capacity})"""
     for cpu, reads, many in [
         (0.3, 20000, (1, 4)), (0.6, 40000, (4,)), (1.6, 1000, (1, 4, 16)), (1.6, 3000, (4, 16)), (1.0, 6000, (1, 4)),
-    ]
-    for sessions in many
-] + [
-    ("RATE 20", 4, 0, dict(cpu=1.6, reads=20000, rate=20)),
-    ("RATE 50 of one session", 1, 0, dict(cpu=1.6, reads=20000, rate=50)),
-    ("think time 50 ms", 4, 0, dict(cpu=1.6, reads=20000, think=50.0)),
-    ("think time 100 ms", 1, 0, dict(cpu=1.6, reads=20000, think=100.0)),
-    ("0.3 processors, UPDATEs", 4, 50, dict(cpu=0.3, reads=20000)),
-]
+    ]:
+        for sessions in many:
+            yield "sqlite", f"{cpu} processors, {reads:,} reads/s", sessions, "--update-pct 0", dict(cpu=cpu, reads=reads)
+    ample = dict(cpu=1.6, reads=20000)
+    yield "sqlite", "RATE 20", 4, "--update-pct 0", {**ample, "rate": 20}
+    yield "sqlite", "RATE 50", 1, "--update-pct 0", {**ample, "rate": 50}
+    yield "sqlite", "think time 50 ms", 4, "--update-pct 0", {**ample, "think": 50.0}
+    yield "sqlite", "think time 100 ms", 1, "--update-pct 0", {**ample, "think": 100.0}
+    yield "sqlite", "0.3 processors", 4, "--update-pct 50", dict(cpu=0.3, reads=20000)
+    yield "sqlite", "500 writes/s", 1, "--update-pct 50", dict(cpu=1.6, writes=500)
+    yield "sqlite", "500 writes/s", 4, "--update-pct 30", dict(cpu=1.6, writes=500)
+    yield "sqlite", "2,000 reads/s", 8, "--update-pct 20", dict(cpu=1.6, reads=2000)
+    for sessions in (1, 8):
+        yield "device", "0.1 processors", sessions, "--update-pct 0", dict(cpu=0.1, reads=100000)
+    for sessions, reads in [(1, 1000), (4, 1000), (16, 3000), (64, 3000)]:
+        yield "device", f"{reads:,} reads/s", sessions, "--update-pct 0", dict(cpu=1.6, reads=reads)
+    for sessions, writes in [(4, 500), (16, 500), (64, 2000)]:
+        yield "device", f"{writes:,} writes/s", sessions, "--update-pct 50", dict(cpu=1.6, writes=writes)
+    yield "device", "2,000 reads/s", 8, "--update-pct 20", dict(cpu=1.6, reads=2000)
+    yield "device", "RATE 50", 4, "--update-pct 0", dict(cpu=1.6, reads=100000, rate=50)
+    yield "device", "think time 20 ms", 16, "--update-pct 0", dict(cpu=1.6, reads=100000, think=20.0)
+    for engine in ("postgres", "mariadb"):
+        inside, outside = "--loop server --update-pct ", "--loop client --update-pct "
+        for sessions, reads in [(1, 1000), (8, 1000), (16, 2000)]:
+            yield engine, f"{reads:,} reads/s", sessions, inside + "0", dict(cpu=1.6, reads=reads)
+        yield engine, "1,000 reads/s", 8, inside + "20", dict(cpu=1.6, reads=1000)
+        for sessions in (1, 8, 16):
+            yield engine, "0.3 processors", sessions, inside + "0", dict(cpu=0.3, reads=20000)
+        yield engine, "0.3 processors", 8, inside + "20", dict(cpu=0.3, reads=20000)
+        yield engine, "200 writes/s", 4, inside + "50 --work-unit 4", dict(cpu=1.6, writes=200)
+        yield engine, "RATE 20", 8, inside + "0", dict(cpu=1.6, reads=20000, rate=20)
+        yield engine, "think time 100 ms", 8, inside + "0", dict(cpu=1.6, reads=20000, think=100.0)
+        yield engine, "0.3 processors, LOOP=client", 8, outside + "0", dict(cpu=0.3, reads=20000)
+        yield engine, "petal has 0.05 processors", 8, outside + "0 --work-unit 1", dict(cpu=1.6, reads=40000, own=0.05)
+        for sessions in (1, 8):
+            yield engine, "a way of 10 ms", sessions, outside + "0 --work-unit 4", dict(cpu=1.6, reads=20000, way=10.0)
+
+
 # name, sessions, more arguments, capacity, the resource of the largest elasticity
 EXPERIMENTS = [
     ("0.1 processors", 4, "--update-pct 0 --work-unit 16", dict(cpu=0.1, reads=40000), "processors"),
@@ -39,69 +90,190 @@ EXPERIMENTS = [
     ("RATE 50", 4, "--update-pct 0 --work-unit 4 --rate 50 --arrivals even", dict(cpu=1.6, reads=40000), "none"),
 ]
 EXPERIMENT_SECONDS = int(os.environ.get("EXPERIMENT_SECONDS", 60))
-WORDS = {"cpu": "processors", "reads": "I/O limit", "rate": "RATE", "think": "think time"}
-SAID = {"processors": "cpu", "session_processor_time": "cpu", "io_limit": "reads", "rate": "rate", "think_time": "think"}
 
 
-def group(controller):
-    path = CGROUP / "petal-limits" if V2 else CGROUP / controller / "petal-limits"
-    if V2:
-        (CGROUP / "cgroup.subtree_control").write_text("+cpu +io")
+def command(*words, **more):
+    ended = subprocess.run([str(word) for word in words], text=True, capture_output=True, **more)
+    if ended.returncode:
+        sys.exit(f"{' '.join(map(str, words))}\n{ended.stdout}{ended.stderr}")
+    return ended.stdout
+
+
+def group(controller, name=DATABASE):
+    path = CGROUP / name if V2 else CGROUP / controller / name
+    if V2 and not path.exists():
+        (CGROUP / "cgroup.subtree_control").write_text("+cpu +io +memory")
     path.mkdir(exist_ok=True)
     return path
 
 
 @atexit.register
 def clean():
+    for engine, server in SERVERS.items():
+        server.send_signal(signal.SIGINT if engine == "postgres" else signal.SIGTERM)
+        server.wait()
     shutil.rmtree(WORK, ignore_errors=True)
-    for path in CGROUP.glob("petal-limits" if V2 else "*/petal-limits"):
-        path.rmdir()
+    for name in (DATABASE, CLIENT):
+        for path in CGROUP.glob(name if V2 else f"*/{name}"):
+            path.rmdir()
 
 
-def device(path):
-    number = os.stat(path).st_dev
-    return f"{os.major(number)}:{os.minor(number)}"
+SERVERS = {}
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
-def limit(cpu, reads):
-    quota, where = int(cpu * 100000), device(WORK)
+def limit(cpu, reads=None, writes=None, own=None):
+    where = os.stat(WORK).st_dev
+    where = f"{os.major(where)}:{os.minor(where)}"
+    for name, processors in ((DATABASE, cpu), (CLIENT, own)):
+        quota = int(processors * 100000) if processors else -1
+        if V2:
+            (group("cpu", name) / "cpu.max").write_text(f"{quota if processors else 'max'} 100000")
+        else:
+            (group("cpu", name) / "cpu.cfs_quota_us").write_text(str(quota))
     if V2:
-        (group("cpu") / "cpu.max").write_text(f"{quota} 100000")
-        (group("io") / "io.max").write_text(f"{where} riops={int(reads)}")
+        (group("io") / "io.max").write_text(f"{where} riops={int(reads or 0) or 'max'} wiops={int(writes or 0) or 'max'}")
     else:
-        (group("cpu") / "cpu.cfs_quota_us").write_text(str(quota))
-        (group("blkio") / "blkio.throttle.read_iops_device").write_text(f"{where} {int(reads)}")
+        for kind, value in (("read", reads), ("write", writes)):
+            (group("blkio") / f"blkio.throttle.{kind}_iops_device").write_text(f"{where} {int(value or 0)}")
 
 
-def enter():
-    for path in {group("cpu"), group("blkio" if not V2 else "io")}:
-        (path / ("cgroup.procs" if V2 else "tasks")).write_text("0")
+def enter(name, controllers):
+    for path in {group(controller, name) for controller in controllers}:
+        (path / "cgroup.procs").write_text("0")
 
 
-def run(sessions, update_pct, capacity):
-    limit(capacity["cpu"], capacity["reads"])
-    args = [PETAL, "run", "-s", "1", "-t", str(sessions), "--update-pct", str(update_pct)]
-    args += ["--run-time", str(SECONDS), "--json", "--out", str(WORK / "out")]
+def start(engine):
+    """Makes the data of an engine, with its server in the control groups."""
+    args = ["--scale", "1G" if engine == "postgres" else "128M", "-s", 1, *url(engine)]
+    if engine in PORTS:
+        data = WORK / engine
+        owner = "postgres" if engine == "postgres" else "mysql"
+        data.mkdir()
+        os.chmod(WORK, 0o755)
+        shutil.chown(data, owner, owner)
+        if engine == "postgres":
+            binaries = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1]
+            command("su", owner, "-c", f"{binaries}/initdb -D {data} -A trust -U root")
+            server = [f"{binaries}/postgres", "-D", data, "-p", PORTS[engine], "-k", data, "-c", "shared_buffers=16MB", "-c", "max_wal_size=2GB", "-c", "checkpoint_timeout=1h"]
+            memory = group("memory") / ("memory.high" if V2 else "memory.limit_in_bytes")
+            memory.write_text(str(MEMORY))
+        else:
+            command("mariadb-install-db", "--no-defaults", f"--datadir={data}", f"--user={owner}", "--auth-root-authentication-method=normal")
+            server = ["mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={data}/s", f"--port={PORTS[engine]}", "--innodb-buffer-pool-size=16M", "--innodb-flush-method=O_DIRECT"]
+        controllers = ["cpu", "io" if V2 else "blkio"] + (["memory"] if engine == "postgres" else [])
+        limit(1.6)
+        log = open(WORK / f"{engine}.log", "w")
+        # Root enters the control groups, and the server's own user begins in them.
+        server = ["setpriv", f"--reuid={owner}", f"--regid={owner}", "--clear-groups", *map(str, server)]
+        SERVERS[engine] = subprocess.Popen(server, stdout=log, stderr=log, preexec_fn=lambda: enter(DATABASE, controllers))
+        for _ in range(300):
+            if ready(engine):
+                break
+            time.sleep(0.2)
+        else:
+            sys.exit(f"{engine} does not start: {(WORK / f'{engine}.log').read_text()[-2000:]}")
+    command(PETAL, "setup", *args, cwd=WORK)
+
+
+def ready(engine):
+    probe = ["psql", "-h", "127.0.0.1", "-p", str(PORTS[engine]), "-U", "root", "postgres", "-c", "SELECT 1"]
+    if engine == "mariadb":
+        probe = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(PORTS[engine]), "-u", "root", "-e", "CREATE DATABASE IF NOT EXISTS petal"]
+    return subprocess.run(probe, capture_output=True).returncode == 0
+
+
+def url(engine, relayed=False):
+    port = RELAY if relayed else PORTS.get(engine)
+    return {
+        "sqlite": [], "device": ["--db", f"device:{WORK}/petal.dat"],
+        "postgres": ["--db", f"postgres://root@127.0.0.1:{port}/postgres"],
+        "mariadb": ["--db", f"mariadb://root@127.0.0.1:{port}/petal"],
+    }[engine]
+
+
+class Relay:
+    """A way to a server that holds each byte for some milliseconds, half of them each way."""
+
+    def __init__(self, port):
+        self.ms, self.port = 0.0, port
+        threading.Thread(target=lambda: asyncio.run(self.serve()), daemon=True).start()
+
+    async def serve(self):
+        async with await asyncio.start_server(self.join, "127.0.0.1", RELAY) as server:
+            await server.serve_forever()
+
+    async def join(self, reader, writer):
+        other_reader, other_writer = await asyncio.open_connection("127.0.0.1", self.port)
+        await asyncio.gather(self.pump(reader, other_writer), self.pump(other_reader, writer))
+
+    async def pump(self, reader, writer):
+        loop, held = asyncio.get_running_loop(), collections.deque()
+
+        def release():
+            data = held.popleft()
+            writer.write(data) if data else writer.close()
+
+        while True:
+            data = await reader.read(65536)
+            held.append(data)
+            loop.call_later(self.ms / 2000, release)
+            if not data:
+                return
+
+
+def petal(engine, sessions, more, capacity):
+    limit(capacity.get("cpu"), capacity.get("reads"), capacity.get("writes"), capacity.get("own"))
+    args = [PETAL, "run", "-s", "1", "-t", str(sessions), *more.split(), "--json", "--out", str(WORK / "out")]
+    args += url(engine, "way" in capacity)
     if "rate" in capacity:
         args += ["--rate", f"{capacity['rate']:g}", "--arrivals", "even"]
     if "think" in capacity:
-        ms = capacity["think"]
-        args += ["--think-tm-frequency", "1", "--think-tm-min", f"{ms / 1e3:g}", "--think-tm-max", f"{ms / 1e3:g}"]
-    done = subprocess.run(args, cwd=WORK, preexec_fn=enter, capture_output=True, text=True)
+        s = f"{capacity['think'] / 1e3:g}"
+        args += ["--think-tm-frequency", "1", "--think-tm-min", s, "--think-tm-max", s]
+    name, controllers = (CLIENT, ["cpu"]) if engine in PORTS else (DATABASE, ["cpu", "io" if V2 else "blkio"])
+    done = subprocess.run(args, cwd=WORK, preexec_fn=lambda: enter(name, controllers), capture_output=True, text=True)
     if not done.stdout.startswith("{"):
-        sys.exit(f"{' '.join(args)}\n{done.stdout}{done.stderr}")
-    shown = json.loads(done.stdout)
-    return shown["per_second"]["ops"], shown["limited_by"]
-
-
-def experiment(sessions, more, capacity):
-    limit(capacity["cpu"], capacity["reads"])
-    args = [PETAL, "run", "-s", "1", "-t", str(sessions), *more.split(), "--elasticity", "--json"]
-    args += ["--run-time", str(EXPERIMENT_SECONDS), "--out", str(WORK / "out")]
-    done = subprocess.run(args, cwd=WORK, preexec_fn=enter, capture_output=True, text=True)
-    if not done.stdout.startswith("{"):
-        sys.exit(f"{' '.join(args)}\n{done.stdout}{done.stderr}")
+        log = WORK / f"{engine}.log"
+        sys.exit(f"{' '.join(args)}\n{done.stdout}{done.stderr}{log.read_text()[-2000:] if log.exists() else ''}")
     return json.loads(done.stdout)
+
+
+def median(values):
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+def compare(engine, matrix):
+    relay = engine in PORTS and Relay(PORTS[engine])
+    for of, name, sessions, more, capacity in situations():
+        if of != engine:
+            continue
+        rates, base = {}, []
+
+        def measure(at):
+            if relay:
+                relay.ms = at.get("way", 0.0)
+            shown = petal(engine, sessions, f"--run-time {SECONDS} {more}", at)
+            return shown["per_second"]["ops"], shown["limited_by"]
+
+        for _ in range(ROUNDS):
+            base.append(measure(capacity))
+            for key in capacity:
+                for factor in (1 - STEP, 1 + STEP):
+                    by = 1 / factor if key in TIMES else factor
+                    rates.setdefault((key, factor), []).append(measure({**capacity, key: capacity[key] * by})[0])
+        span = math.log((1 + STEP) / (1 - STEP))
+        elastic = {key: math.log(median(rates[key, 1 + STEP]) / median(rates[key, 1 - STEP])) / span for key in capacity}
+        by, words = median([(it["by"], it["words"]) for _, it in base])
+        most = max(elastic, key=elastic.get)
+        truth = {key for key in elastic if elastic[key] >= elastic[most] - 0.1} if elastic[most] >= LEAST else {"none"}
+        said = SAID.get(by, {"none"})
+        ok = bool(said & truth)
+        true = WORDS.get(most, most) if elastic[most] >= LEAST else "none"
+        matrix.append((true, by, ok))
+        cells = [f"{elastic[key]:.2f}" if key in elastic else "-" for key in WORDS]
+        updates = more.split("--update-pct ")[1].split()[0]
+        print(f"| {engine} | {name} | {sessions} | {updates} | {' | '.join(cells)} | {words.split(' on ')[0]} | {'yes' if ok else 'NO'} |", flush=True)
 
 
 def experiments():
@@ -109,7 +281,7 @@ def experiments():
     print("\n| situation | " + " | ".join(name.replace("_", " ") for name in names) + " | petal says | right |")
     print("|---" * (len(names) + 3) + "|")
     for name, sessions, more, capacity, truth in EXPERIMENTS:
-        shown = experiment(sessions, more, capacity)
+        shown = petal("sqlite", sessions, f"{more} --elasticity --run-time {EXPERIMENT_SECONDS}", capacity)
         found = {it["of"]: it for it in shown["elasticity"] if it["elasticity"] is not None}
         times = {of: found[of]["elasticity"] for of in ("processors", "reads", "commits") if of in found}
         least = min(times, key=times.get)
@@ -119,45 +291,30 @@ def experiments():
         print(f"| {name} | {cells} | {shown['limited_by']['words'].split(' on ')[0]} | {'yes' if ok else 'NO'} |", flush=True)
 
 
-def median(values):
-    return sorted(values)[(len(values) - 1) // 2]
+def confusion(matrix):
+    said = sorted({by for _, by, _ in matrix})
+    print("\n| truth | " + " | ".join(by.replace("_", " ") for by in said) + " |")
+    print("|---" * (len(said) + 1) + "|")
+    for true in [*WORDS.values(), "none"]:
+        row = [by for t, by, _ in matrix if t == true]
+        if row:
+            print(f"| {true} | " + " | ".join(str(row.count(by)) if by in row else "" for by in said) + " |")
+    print(f"\n{sum(ok for *_, ok in matrix)} of {len(matrix)} verdicts name the resource of the largest elasticity, or one within 0.1 of it.")
 
 
 def main():
-    subprocess.run([PETAL, "setup", "--scale", "128M", "-s", "1"], cwd=WORK, check=True, capture_output=True)
-    if not os.environ.get("ONLY_EXPERIMENTS"):
-        compare()
-    experiments()
-
-
-def compare():
-    right = judged = 0
-    print("| situation | sessions | processors | I/O limit | RATE | think time | petal says | right |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name, sessions, update_pct, capacity in SITUATIONS:
-        rates, base = {}, []
-        for _ in range(ROUNDS):
-            base.append(run(sessions, update_pct, capacity))
-            for key in capacity:
-                for factor in (1 - STEP, 1 + STEP):
-                    # Think time is the inverse of a capacity.
-                    by = 1 / factor if key == "think" else factor
-                    rate, _ = run(sessions, update_pct, {**capacity, key: capacity[key] * by})
-                    rates.setdefault((key, factor), []).append(rate)
-        span = math.log((1 + STEP) / (1 - STEP))
-        elastic = {
-            key: math.log(median(rates[key, 1 + STEP]) / median(rates[key, 1 - STEP])) / span
-            for key in capacity
-        }
-        said = median([(SAID.get(it["by"], "none"), it["words"]) for _, it in base])
-        most = max(elastic, key=elastic.get)
-        truth = {key for key in elastic if elastic[key] >= elastic[most] - 0.1} if elastic[most] >= LEAST else {"none"}
-        ok = said[0] in truth
-        right, judged = right + ok, judged + 1
-        cells = [f"{elastic[key]:.2f}" if key in elastic else "-" for key in WORDS]
-        words = said[1].split(' on ')[0]
-        print(f"| {name} | {sessions} | {' | '.join(cells)} | {words} | {'yes' if ok else 'NO'} |", flush=True)
-    print(f"\n{right} of {judged} verdicts name the resource of the largest elasticity.")
+    matrix = []
+    print("| engine | situation | sessions | UPDATE_PCT | " + " | ".join(WORDS.values()) + " | petal says | right |")
+    print("|---" * (len(WORDS) + 6) + "|")
+    for engine in PARTS[:4]:
+        if engine in ONLY:
+            start(engine)
+            compare(engine, matrix)
+    confusion(matrix)
+    if "experiments" in ONLY:
+        if "sqlite" not in ONLY:
+            start("sqlite")
+        experiments()
 
 
 main()
