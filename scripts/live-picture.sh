@@ -1,33 +1,75 @@
 #!/bin/sh
-# Captures the full screen of real work with tmux, in the terminal's characters: the picture in
-# docs/recipes/live.md. It takes about two minutes:
+# Captures the full screen of real work with tmux: the text in docs/recipes/live.md, in the terminal's
+# characters, and docs/images/live.svg, which shows a sweep from its start. It takes about three minutes:
 #   cargo build --release && sh scripts/live-picture.sh     PETAL: another program
+# docs/images/live-browser.png is the same sweep in a browser:
+#   cargo test --test integration the_picture_of_a_sweep_in_a_browser -- --ignored
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 petal=${PETAL:-$root/target/release/petal}
 page=$root/docs/recipes/live.md
 work=$(mktemp -d "$root/target/live-XXXXXX")
 socket=$work/tmux
-trap 'tmux -S "$socket" kill-server 2>/dev/null; rm -rf "$work"' EXIT
+trap 'tmux -S "$socket" kill-server 2>/dev/null || true; rm -rf "$work"' EXIT
 cd "$work"
 
-# Shows what a terminal of 80 x 24 has after SECONDS of `petal ARGS`.
-captured() {
-    LC_ALL=C.UTF-8 tmux -u -S "$socket" new-session -d -x 80 -y 24 "$petal $2"
-    sleep "$1"
-    tmux -S "$socket" capture-pane -p
+start() {
+    LC_ALL=C.UTF-8 tmux -u -S "$socket" new-session -d -x 80 -y 24 "$petal $1"
+}
+
+# The hang-up ends the work, which needs its data until then.
+end() {
     tmux -S "$socket" kill-server
-    sleep 10 # The hang-up ends the work.
+    while pgrep -f "^$petal (run|sweep)" >/dev/null; do sleep 1; done
+}
+
+captured() {
+    tmux -S "$socket" capture-pane -p
+}
+
+# Draws the frames in files as one picture, each for a second and a half.
+svg() {
+    awk -v frames=$# '
+        FNR == 1 {
+            if (NR > 1) print "</g>"
+            from = at++ / frames; to = at / frames
+            printf "<g visibility=\"%s\">", at == frames ? "visible" : "hidden"
+            printf "<animate attributeName=\"visibility\" calcMode=\"discrete\" repeatCount=\"indefinite\" "
+            printf "dur=\"%.1fs\" values=\"hidden;visible;hidden\" keyTimes=\"0;%.4f;%.4f\"/>\n", frames * 1.5, from, to
+        }
+        BEGIN {
+            print "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 664 412\" width=\"664\" role=\"img\">"
+            print "<title>The full screen of a sweep, from its start</title>"
+            print "<style>text{font:13px ui-monospace,Menlo,Consolas,\"DejaVu Sans Mono\",monospace;fill:#d8dee9;white-space:pre}</style>"
+            print "<rect width=\"664\" height=\"412\" rx=\"8\" fill=\"#10161d\"/>"
+        }
+        $0 != "" {
+            gsub(/&/, "\\&amp;"); gsub(/</, "\\&lt;")
+            printf "<text x=\"20\" y=\"%d\">%s</text>\n", 28 + FNR * 16 - 8, $0
+        }
+        END { print "</g></svg>" }
+    ' "$@"
 }
 
 "$petal" setup -q -s 4 --scale 256M >/dev/null
+start "run --live -s 4 -t 2 --update-pct 20 --run-time 60"
+sleep 45
+captured >run
+end
+start "sweep --live --sessions 1,2,4,8 --update-pct 0,20 --run-time 6"
+for frame in 01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 16; do
+    sleep 6
+    captured >"frame$frame"
+done
+end
+svg frame* >"$root/docs/images/live.svg"
 {
     sed '/^<!-- Screen: /,$d' "$page"
     echo '<!-- Screen: written by scripts/live-picture.sh. -->'
     printf '```\n'
-    captured 45 "run --live -s 4 -t 2 --update-pct 20 --run-time 60"
-    printf '```\n\nA sweep, 40 seconds after its begin:\n\n```\n'
-    captured 40 "sweep --live --sessions 1,2,4 --update-pct 0,20 --repeats 3 --run-time 8"
+    cat run
+    printf '```\n\nA sweep, 48 seconds after its begin:\n\n```\n'
+    cat frame08
     printf '```\n<!-- End of the screen. -->\n'
-} >"$work/page"
-cp "$work/page" "$page"
+} >page
+cp page "$page"

@@ -25,7 +25,7 @@ use petal_report::numbers::{counted, decimal, span, whole};
 use petal_report::table;
 
 use super::failure::Exit;
-use super::live::Live;
+use super::live::{Live, Observers};
 use super::metrics::Metrics;
 use super::stderr::Queued;
 
@@ -100,14 +100,11 @@ impl Console {
         Self { quiet: true, metrics: None, live: None, ..self.clone() }
     }
 
-    /// Adds metrics, which follow the same work as the console.
-    pub fn with_metrics(self, metrics: Option<Metrics>) -> Self {
-        Self { metrics, ..self }
-    }
-
-    /// Adds a full screen, which follows the same work as the console.
-    pub fn with_live(self, live: Option<Live>) -> Self {
-        Self { live, ..self }
+    /// Adds observers, which follow the same work as the console, and shows their notes.
+    pub fn observed_by(self, observers: Observers) -> Self {
+        // Also with --quiet: without the URL nobody can watch.
+        observers.notes.iter().for_each(|note| self.line(&self.message(note)));
+        Self { metrics: observers.metrics, live: observers.live, ..self }
     }
 
     /// True while a full screen shows the work.

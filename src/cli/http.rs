@@ -8,13 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use petal_engine::threads::Thread;
+use petal_report::html;
 
 /// Longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 8 << 10;
 const HEADERS_MAX: usize = 64;
 /// Time from a peer's connect to the last byte of its request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
-/// Time for all bytes of an answer, from the moment when the answer is made.
+/// Time for all bytes of an answer, or of one event, from the moment when it is made.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
 /// Peers at once; petal refuses more.
 const PEERS_MAX: usize = 16;
@@ -36,12 +37,27 @@ pub struct HttpAnswer {
     content_type: &'static str,
     /// Further lines of the head, each with its line end.
     headers: String,
-    body: Vec<u8>,
+    body: HttpBody,
 }
+
+enum HttpBody {
+    Whole(Vec<u8>),
+    /// Server-sent events, as long as there are more.
+    Events(HttpEvents),
+}
+
+/// Pieces of an answer, each sent when it is there. One that takes long may be empty, so that a peer that
+/// left is noticed.
+pub type HttpEvents = Box<dyn Iterator<Item = String> + Send>;
 
 impl HttpAnswer {
     pub fn new(content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Self { status: "200 OK", content_type, headers: String::new(), body: body.into() }
+        let body = HttpBody::Whole(body.into());
+        Self { status: "200 OK", content_type, headers: String::new(), body }
+    }
+
+    pub fn events(events: HttpEvents) -> Self {
+        Self { body: HttpBody::Events(events), ..Self::new("text/event-stream", "") }
     }
 
     /// An answer that says why there is no other.
@@ -51,6 +67,17 @@ impl HttpAnswer {
 
     pub fn not_found(reason: &str) -> Self {
         Self::refusal("404 Not Found", reason)
+    }
+
+    /// Adds lines to the head that keep the page to itself: its own policy, no frame around it, no
+    /// referrer.
+    pub fn guarded(self) -> Self {
+        let policy = format!("{}; frame-ancestors 'none'", html::policy(true, true));
+        self.with_header("Content-Security-Policy", &policy)
+            .with_header("X-Content-Type-Options", "nosniff")
+            .with_header("Referrer-Policy", "no-referrer")
+            .with_header("Cross-Origin-Resource-Policy", "same-origin")
+            .with_header("Cache-Control", "no-store")
     }
 
     /// Adds a line to the head. The value is petal's own text.
@@ -142,13 +169,25 @@ fn answer(mut peer: Peer, respond: &dyn Fn(&HttpRequest<'_>) -> HttpAnswer) -> i
     };
     peer.deadline = Instant::now() + ANSWER_LIMIT;
     let HttpAnswer { status, content_type, headers, body } = answer;
-    let length = body.len();
+    let length = match &body {
+        HttpBody::Whole(body) => format!("Content-Length: {}\r\n", body.len()),
+        HttpBody::Events(_) => String::new(),
+    };
     write!(
         peer,
-        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
-         Connection: close\r\n{headers}\r\n"
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n{length}Connection: close\r\n\
+         {headers}\r\n"
     )?;
-    peer.write_all(&body)
+    match body {
+        HttpBody::Whole(body) => peer.write_all(&body),
+        HttpBody::Events(events) => {
+            for piece in events {
+                peer.deadline = Instant::now() + ANSWER_LIMIT;
+                peer.write_all(piece.as_bytes())?;
+            }
+            Ok(())
+        }
+    }
 }
 
 fn answer_to(

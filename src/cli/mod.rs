@@ -16,6 +16,7 @@ mod drop;
 mod failure;
 mod format;
 mod gallery;
+mod gate;
 mod help;
 mod history;
 mod http;
@@ -27,6 +28,7 @@ mod merge;
 mod metrics;
 mod os;
 mod output;
+mod pages;
 mod predict;
 mod process;
 mod profile;
@@ -218,13 +220,13 @@ fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandErro
     match subcommands().find(|(command, _)| command().get_name() == name) {
         Some((_, run)) => {
             launch::check(name)?;
-            // Of several ranks, which may be on one host, the first one serves the sum of all.
-            let metrics = if launch::is_first() { metrics::of(matches)? } else { None };
-            let live = live::of(matches, name)?;
-            let console = console.clone().with_metrics(metrics).with_live(live);
+            let observers = live::of(matches, name)?;
+            let live = observers.live.clone();
+            let console = console.clone().observed_by(observers);
             let exit = run(matches, &console);
             // An error is shown after it.
             console.end_screen();
+            live.iter().for_each(live::Live::finish);
             exit
         }
         None => Err(CommandError::usage(format!("there is no command {name}"))),

@@ -354,7 +354,7 @@ fn spread<T: Copy>(slots: &Slots<T>, begin_ns: u64, end_ns: u64, work: &mut [f64
 }
 
 /// Processor time of the calling thread.
-fn thread_ns() -> u64 {
+pub fn thread_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }

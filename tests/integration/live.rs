@@ -1,11 +1,15 @@
-//! The full screen on a terminal, which util-linux's `script` makes, and work that goes on without
-//! it.
+//! Work that is watched: on the full screen of a terminal, which util-linux's `script` makes, and in a
+//! browser; and work that goes on without either.
 
 use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use super::support::{Workplace, record, until};
+use super::browser::shot;
+use super::devtools::{Browser, installed};
+use super::serve::Served;
+use super::support::{Workplace, names, record, skip, until};
 
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
@@ -20,8 +24,11 @@ struct OnTerminal {
 impl OnTerminal {
     fn start(work: &Workplace, arguments: &str) -> Self {
         let petal = env!("CARGO_BIN_EXE_petal");
-        // The exit code is the last line.
-        let command = format!("stty cols 80 rows 24; {petal} {arguments}; echo exit $?");
+        // A file of this name makes the terminal larger. The exit code is the last line.
+        let command = format!(
+            "stty cols 80 rows 24; (until [ -e larger ]; do sleep 0.1; done; stty cols 100 rows 30 </dev/tty) & \
+             {petal} {arguments}; echo exit $?; kill $!"
+        );
         let mut child = Command::new("script")
             .args(["-qec", &command, "/dev/null"])
             .env_remove("XDG_DATA_HOME")
@@ -87,6 +94,38 @@ fn a_run_on_the_full_screen_shows_its_figures_and_ends_with_its_report() {
     let limit = run["limited_by"]["words"].as_str().unwrap();
     let words: String = after.split_whitespace().collect();
     assert!(words.contains(&limit.replace(' ', "")), "the report's own limit: {after}");
+}
+
+#[test]
+fn a_terminal_that_grows_is_filled_and_one_that_is_stopped_holds_no_run_up() {
+    let work = Workplace::loaded(1, "8M");
+    let mut shown = OnTerminal::start(&work, "run --live --run-time 4");
+    shown.until_it_shows("\x1b[24;1H");
+    shown.until_it_shows("asked by petal");
+    assert!(!shown.text().contains("\x1b[30;1H"));
+    work.write("larger", "");
+    shown.until_it_shows("\x1b[30;1H");
+    // Ctrl-S: the terminal takes nothing more until Ctrl-Q.
+    shown.press("\x13");
+    until("the record", || work.run_folder().join("report.txt").exists());
+    assert!(!shown.text().contains("exit "), "the terminal is stopped");
+    shown.press("\x11");
+    shown.ends(0);
+    assert_eq!(record(&work.run_folder())["status"], "complete");
+}
+
+#[test]
+fn a_panic_gives_the_terminal_back_and_its_message_is_seen() {
+    let work = Workplace::new();
+    let url = format!("scripted:{}?select_us=50000&panic_at=60", work.path("data").display());
+    work.petal(["setup", "-s", "1", "--scale", "8M", "--db", &url]).exits(0);
+    let run = format!("run --live --run-time 5 -t 2 --update-pct 0 --work-unit 1 --db '{url}'");
+    let shown = OnTerminal::start(&work, &run);
+    shown.until_it_shows(ENTER);
+    let after = shown.ends(1);
+    let (panicked, lines) = ("the script says so", "operations/s,");
+    assert!(after.contains(panicked) && after.contains(lines), "{after}");
+    assert_eq!(record(&work.run_folder())["status"], "incomplete");
 }
 
 #[test]
@@ -176,6 +215,143 @@ fn a_killed_petal_leaves_the_terminal_as_it_was() {
 fn without_a_terminal_a_full_screen_is_refused() {
     let work = Workplace::loaded(1, "8M");
     let run = work.petal(["run", "--live", "--run-time", "1"]).under("setsid", &["--wait"]);
-    run.exits(2).telling(&["--live: there is no terminal", "--metrics"]);
+    run.exits(2).telling(&["--live: there is no terminal", "--live=8080"]);
     assert!(work.runs().is_empty());
+}
+
+/// Petal at work with `--live=0`, when it has printed its URL.
+fn in_browser(work: &Workplace, arguments: &[&str]) -> Served {
+    let mut running = work.petal(arguments.iter().chain(&["--live=0"])).watching().start();
+    running.until_it_says("watch it at ");
+    running.until_it_says("/\n");
+    let said = running.said();
+    let (_, url) = said.split_once("watch it at ").unwrap();
+    Served::at(running, url.lines().next().unwrap())
+}
+
+const FITS: &str = "document.documentElement.scrollWidth <= innerWidth";
+const NOW: &str = "document.getElementById('now').textContent";
+/// All words of the page, without line breaks.
+const WORDS: &str = "document.getElementById('main').textContent.replace(/\\s+/g, ' ').trim()";
+
+#[test]
+fn a_run_in_a_browser_is_followed_until_its_page_is_its_report() {
+    let work = Workplace::loaded(1, "8M");
+    let run = ["run", "--run-time", "600", "--update-pct", "20", "--warm-up", "0"];
+    let served = in_browser(&work, &run);
+    // Only the URL that petal printed is answered, events too.
+    let (address, root) = (&served.address, &served.root);
+    for (path, host, status) in [
+        ("/events", address.as_str(), 403),
+        ("/metrics", address.as_str(), 403),
+        (&format!("{root}events"), "evil.example", 403),
+        (&format!("{root}metrics"), address.as_str(), 200),
+        (&format!("{root}../run.json"), address.as_str(), 404),
+    ] {
+        let (head, _) = served.send(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {host}: {head}");
+    }
+    // Readers that never read, and one that is gone.
+    let asks = || {
+        let mut peer = TcpStream::connect(address).unwrap();
+        let request = format!("GET {root}events HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        peer.write_all(request.as_bytes()).unwrap();
+        peer
+    };
+    drop(asks());
+    let mut slow: Vec<TcpStream> = (0..5).map(|_| asks()).collect();
+    let Some(program) = installed() else {
+        return skip("no Chromium is installed: scripts/install-test-servers.sh does it");
+    };
+    let mut browser = Browser::start(&program);
+    browser.prefers("light", "screen");
+    for width in [390, 1400] {
+        browser.window(width, 900);
+        browser.open_url(&served.url(""));
+        browser.until(&format!("{NOW}.includes('asked by petal, rows')"));
+        browser.until("document.querySelectorAll('#time .plot').length > 3");
+        assert_eq!(browser.value(FITS), true, "the page is wider than {width} px");
+        browser.screenshot(&shot(&format!("live-{width}.png")));
+    }
+    // Too many of them are refused, and the browser still has its events.
+    let mut is_refused = || {
+        let (mut peer, mut head) = (asks(), [0; 12]);
+        peer.read_exact(&mut head).unwrap();
+        slow.push(peer);
+        head == *b"HTTP/1.1 503"
+    };
+    assert!((0..9).any(|_| is_refused()));
+    let now = browser.text(NOW);
+    browser.until(&format!("{NOW} !== {now:?}"));
+    // The reader's own changes stay when the page is renewed.
+    let button = "document.querySelector('#fig-io .legend button')";
+    browser.click(button);
+    browser.click("document.querySelector('#fig-io .values summary')");
+    let changed = format!(
+        "{button}.getAttribute('aria-pressed') + document.querySelector('#fig-io .values').open"
+    );
+    assert_eq!(browser.text(&changed), "falsetrue");
+    browser.value("document.activeElement.blur()");
+    served.running.signal(rustix::process::Signal::INT);
+    served.running.ends().exited(130);
+    drop(slow);
+    browser.until("document.getElementById('now').hidden");
+    assert_eq!(browser.text(&changed), "falsetrue");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let last = browser.text(WORDS);
+    browser.open(&work.run_folder().join("report.html"));
+    assert_eq!(last, browser.text(WORDS), "the page is the report");
+    assert!(last.contains("limited by"), "{last}");
+}
+
+#[test]
+fn a_sweep_that_goes_on_is_followed_in_petal_serve() {
+    const HOSTILE: &str = "<img src=x onerror=document.title='hurt'>";
+    let work = Workplace::loaded(1, "8M");
+    let out = format!("{HOSTILE}/sweep");
+    std::fs::create_dir(work.path(HOSTILE)).unwrap();
+    let sweep =
+        ["sweep", "--sessions", "1,2", "--run-time", "4", "--update-pct", "0", "--out", &out];
+    let mut sweep = work.petal(sweep).start();
+    let folder = work.path(&out);
+    sweep.until("the first cell", || folder.join("sweep.json").exists());
+    let served = Served::folder(&work, HOSTILE);
+    let Some(program) = installed() else {
+        return skip("no Chromium is installed: scripts/install-test-servers.sh does it");
+    };
+    let mut browser = Browser::start(&program);
+    let link = served.records().remove(0);
+    browser.open_url(&served.url(&link));
+    browser.until(&format!("{NOW}.includes('of 2 runs done') && {NOW}.includes('next  ')"));
+    browser.until("document.querySelector('h1').textContent.includes('a sweep over sessions')");
+    assert_eq!(browser.value(FITS), true);
+    browser.until("document.getElementById('now').hidden");
+    sweep.ends().exited(0);
+    assert_eq!(browser.value("document.querySelectorAll('#cells tbody tr').length"), 2);
+    assert_ne!(browser.text("document.title"), "hurt");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let last = browser.text(WORDS);
+    browser.open(&folder.join("report.html"));
+    assert_eq!(last, browser.text(WORDS), "the page is the report");
+    // A cell's link leads to its own report.
+    browser.open_url(&served.url(&link));
+    browser.value("document.querySelector('#cells tbody a').click()");
+    browser.until("document.querySelectorAll('#time .plot').length > 3");
+    assert_eq!(names(&folder).iter().filter(|name| name.starts_with("cell")).count(), 2);
+}
+
+#[test]
+#[ignore = "writes docs/images/live-browser.png from a sweep of a minute: \
+            cargo test --test integration the_picture_of_a_sweep_in_a_browser -- --ignored"]
+fn the_picture_of_a_sweep_in_a_browser() {
+    let work = Workplace::loaded(4, "64M");
+    let cells = ["--sessions", "1,2,4,8", "--update-pct", "0,20", "--run-time", "5"];
+    let served = in_browser(&work, &[&["sweep"], &cells[..]].concat());
+    let mut browser = Browser::start(&installed().expect("Chromium"));
+    browser.prefers("light", "screen");
+    browser.window(1000, 1100);
+    browser.open_url(&served.url(""));
+    browser.until("document.querySelectorAll('#cells tbody tr').length > 5");
+    let images = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/images");
+    browser.screenshot(&images.join("live-browser.png"));
 }

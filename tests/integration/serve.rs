@@ -10,34 +10,42 @@ use crate::browser::{copied, shot};
 use crate::devtools::{Browser, installed};
 use crate::support::{Running, Workplace, names, skip};
 
-/// A petal that serves `petal-results`.
-struct Served {
-    running: Running,
+/// A petal that serves pages to browsers.
+pub struct Served {
+    pub running: Running,
     /// `127.0.0.1:PORT`
-    address: String,
+    pub address: String,
     /// `/TOKEN/`
-    root: String,
+    pub root: String,
 }
 
 impl Served {
+    /// One that serves `petal-results`.
     fn start(work: &Workplace) -> Self {
-        let (said, folder) = (work.path("url"), work.path(""));
-        let petal = work.petal(["serve", "petal-results"]).into(File::create(&said).unwrap());
+        Self::folder(work, "petal-results")
+    }
+
+    pub fn folder(work: &Workplace, folder: &str) -> Self {
+        let said = work.path("url");
+        let petal = work.petal(["serve", folder]).into(File::create(&said).unwrap());
         let mut running = petal.start();
         let read = || fs::read_to_string(&said).unwrap_or_default();
         running.until("it prints its URL", || read().ends_with("/\n"));
-        let url = read();
+        Self::at(running, &read())
+    }
+
+    pub fn at(running: Running, url: &str) -> Self {
         let (address, root) = url.trim().strip_prefix("http://").unwrap().split_once('/').unwrap();
-        assert!(folder.is_dir() && address.starts_with("127.0.0.1:"), "{url}");
+        assert!(address.starts_with("127.0.0.1:"), "{url}");
         Self { running, address: address.to_owned(), root: format!("/{root}") }
     }
 
-    fn url(&self, page: &str) -> String {
+    pub fn url(&self, page: &str) -> String {
         format!("http://{}{}{page}", self.address, self.root)
     }
 
     /// Sends a request as it is, and returns the head and the body of the answer; empty without an answer.
-    fn send(&self, request: &str) -> (String, Vec<u8>) {
+    pub fn send(&self, request: &str) -> (String, Vec<u8>) {
         let mut peer = TcpStream::connect(&self.address).unwrap();
         peer.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut answer = Vec::new();
@@ -48,7 +56,7 @@ impl Served {
         (String::from_utf8(answer).unwrap(), body)
     }
 
-    fn get(&self, page: &str) -> (String, Vec<u8>) {
+    pub fn get(&self, page: &str) -> (String, Vec<u8>) {
         let (root, address) = (&self.root, &self.address);
         self.send(&format!("GET {root}{page} HTTP/1.1\r\nHost: {address}\r\n\r\n"))
     }
@@ -61,7 +69,7 @@ impl Served {
     }
 
     /// The links of the list, in its order.
-    fn records(&self) -> Vec<String> {
+    pub fn records(&self) -> Vec<String> {
         let list = String::from_utf8(self.page("")).unwrap();
         let links = list.split("<a href=\"record/").skip(1);
         let links = links.map(|link| link.split_once('"').unwrap().0);

@@ -253,6 +253,11 @@ impl Running {
         });
     }
 
+    /// Its messages so far.
+    pub fn said(&self) -> String {
+        text(&self.stderr)
+    }
+
     /// Waits until it has said this on stderr.
     #[track_caller]
     pub fn until_it_says(&mut self, words: &str) {

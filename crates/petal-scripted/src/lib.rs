@@ -3,7 +3,8 @@
 //! contains it.
 //!
 //! `scripted:DIR?select_us=N&scan_us=N&update_us=N&load_us=N` keeps its rows in a folder and takes
-//! real time; `lie=NAME` breaks a promise of the contract ([`Lie`]). Tests of the runner use one in
+//! real time; `lie=NAME` breaks a promise of the contract ([`Lie`]), and `panic_at=N` makes the first
+//! session's Nth operation panic. Tests of the runner use one in
 //! memory with faults and a simulated clock, on which hours pass in no time.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
@@ -92,6 +93,10 @@ impl Script {
                 "load_us" => &mut script.load,
                 "lie" => {
                     script.lie = Lie::named(value);
+                    continue;
+                }
+                "panic_at" => {
+                    script.faults.extend(value.parse().map(|at| (1, at, Fault::Panic)));
                     continue;
                 }
                 _ => return Err(OPTIONS.unknown(key, "select_us, scan_us, update_us and load_us")),

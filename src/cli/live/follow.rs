@@ -1,23 +1,26 @@
 //! The state of the work in a folder, for a screen. It is kept up to date by reading only new lines
 //! and new files, and every figure is one of the record.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::runner::experiments::thread_ns;
 use petal_judge::next_cell::{self, CellReading, runs_most};
 use petal_judge::petals::Petals;
 use petal_model::record::journal_follow::JournalFollower;
 use petal_model::record::observation::Observation;
-use petal_model::record::sweep::{self, CellFailure, Sweep};
+use petal_model::record::sweep::{self, CellFailure, SweepCell, Swept};
 use petal_model::record::sweep_order::{CellRun, Pace, left};
 use petal_model::record::{self, RecordError, RecordFolder, Run, Second, moment};
 
 /// Seconds that are kept for charts.
 const SECONDS_MAX: usize = 3600;
 /// The shortest time between two judgements of a run that goes on.
-const JUDGE_EVERY: Duration = Duration::from_secs(5);
+const JUDGE_EVERY: Duration = Duration::from_secs(2);
+/// Fewer seconds of a run that goes on are not judged, and have no charts.
+const JUDGED_SECONDS_MIN: usize = 3;
 /// A judgement may take one part in so many of the time: it reads the whole record.
 const JUDGE_COST_PARTS: u32 = 150;
 /// A longer pause between two cells is no part of the sweep: it was stopped and resumed.
@@ -59,6 +62,43 @@ impl LiveState {
             Self::Sweep(sweep) => sweep.is_over,
         }
     }
+
+    /// Number of the record's version that is known: the last judgement of a run, the last index of a
+    /// sweep. 0 before the first.
+    pub fn version(&self) -> u64 {
+        match self {
+            Self::Run(run) => run.version,
+            Self::Sweep(sweep) => sweep.version,
+        }
+    }
+}
+
+/// True if a petal is at work in this folder of a run or a sweep.
+pub fn is_at_work(dir: &Path) -> bool {
+    if sweep::is_one(dir) { sweep::is_held(dir) } else { RecordFolder::open(dir).is_live() }
+}
+
+/// Reader of the folder that work fills, which may be another one each time.
+#[derive(Default)]
+pub struct FolderReader {
+    pub state: Option<LiveState>,
+    folder: Option<PathBuf>,
+    /// The reason why the folder cannot be read.
+    pub unread: Option<String>,
+}
+
+impl FolderReader {
+    pub fn read(&mut self, folder: Option<&Path>) {
+        if self.folder.as_deref() != folder {
+            *self = Self { folder: folder.map(Path::to_owned), ..Self::default() };
+        }
+        let Some(folder) = folder else { return };
+        let read = match &mut self.state {
+            Some(state) => state.refresh(),
+            None => LiveState::open(folder).map(|state| self.state = Some(state)),
+        };
+        self.unread = read.err().map(|error| error.to_string());
+    }
 }
 
 /// A run, from the start of its folder to its end.
@@ -69,6 +109,7 @@ pub struct LiveRun {
     pub seconds: VecDeque<Second>,
     /// The record so far, judged, or the whole record at the end. None before the first judgement.
     pub judged: Option<Run>,
+    version: u64,
     judge_next: Instant,
     pub is_over: bool,
 }
@@ -80,6 +121,7 @@ impl LiveRun {
             journal: JournalFollower::new(folder),
             seconds: VecDeque::new(),
             judged: None,
+            version: 0,
             judge_next: Instant::now() + JUDGE_EVERY,
             is_over: false,
         }
@@ -116,7 +158,7 @@ impl LiveRun {
                 break;
             }
         }
-        let is_due = Instant::now() >= self.judge_next && !self.seconds.is_empty();
+        let is_due = Instant::now() >= self.judge_next && self.seconds.len() >= JUDGED_SECONDS_MIN;
         if (!is_live && !self.is_over) || (is_live && is_due) {
             self.judge();
         }
@@ -135,23 +177,29 @@ impl LiveRun {
     /// Judges the record so far as `petal report` does. A record that cannot be read yet is judged
     /// later.
     pub(super) fn judge(&mut self) {
-        let began = Instant::now();
+        let began_ns = thread_ns();
         if let Ok(run) = petal_report::load(&self.folder) {
             self.judged = Some(run);
+            self.version += 1;
         }
-        let pause = JUDGE_EVERY.max(began.elapsed() * JUDGE_COST_PARTS);
+        let pause = JUDGE_EVERY.max(cost(began_ns) * JUDGE_COST_PARTS);
         self.judge_next = Instant::now() + pause;
     }
+}
+
+/// Processor time of this thread since it had used `began_ns`.
+pub fn cost(began_ns: u64) -> Duration {
+    Duration::from_nanos(thread_ns().saturating_sub(began_ns))
 }
 
 /// A sweep, with the cell that runs now.
 pub struct LiveSweep {
     pub dir: PathBuf,
-    pub sweep: Sweep,
+    /// The sweep with the cells that are done.
+    pub swept: Swept,
     read: Option<FileStamp>,
-    /// Folders and figures of the cells that are done.
-    pub observations: Vec<Observation>,
-    readings: Vec<CellReading>,
+    version: u64,
+    observations: Vec<Observation>,
     pub petals: Petals,
     pub cell: Option<(CellRun, LiveRun)>,
     pub is_over: bool,
@@ -168,10 +216,10 @@ impl LiveSweep {
     fn open(dir: &Path) -> Result<Self, RecordError> {
         let mut sweep = Self {
             dir: dir.to_owned(),
-            sweep: sweep::index(dir)?,
+            swept: Swept { sweep: sweep::index(dir)?, runs: Vec::new() },
             read: None,
+            version: 0,
             observations: Vec::new(),
-            readings: Vec::new(),
             petals: Petals::of(&[]),
             cell: None,
             is_over: false,
@@ -184,8 +232,7 @@ impl LiveSweep {
         let is_held = sweep::is_held(&self.dir);
         let now = fs::metadata(self.dir.join(sweep::NAME)).ok().map(|file| stamp(&file));
         if self.read != now {
-            self.sweep = sweep::index(&self.dir)?;
-            self.read_new_cells();
+            self.read_index()?;
             self.read = now;
         }
         let in_work = sweep::cell_in_work(&self.dir);
@@ -201,37 +248,42 @@ impl LiveSweep {
         Ok(())
     }
 
-    /// Reads the records of cells that were not done before.
-    fn read_new_cells(&mut self) {
-        let known = self.observations.len();
-        for cell in &self.sweep.cells {
-            if self.observations.iter().any(|seen| seen.source == cell.folder) {
-                continue;
-            }
-            // The end of the sweep reports a record that cannot be read.
-            let Ok(run) = record::load(&self.dir.join(&cell.folder)) else { continue };
-            let of = CellRun { number: cell.number, repeat: cell.repeat };
-            let seen = Observation::of_run(&cell.folder, cell.factors.clone(), &run);
-            self.observations.push(Observation { repeat: Some(cell.repeat), ..seen });
-            self.readings.push(CellReading::of_run(of, &run));
-        }
-        if self.observations.len() > known {
-            self.petals = Petals::of(&self.observations);
-        }
+    /// Reads the index, and the records of cells that were not done before.
+    fn read_index(&mut self) -> Result<(), RecordError> {
+        let mut sweep = sweep::index(&self.dir)?;
+        let known = self.swept.sweep.cells.drain(..).map(|cell| cell.folder);
+        let mut known: HashMap<String, Run> = known.zip(self.swept.runs.drain(..)).collect();
+        let mut runs = Vec::new();
+        // The end of the sweep reports a record that cannot be read.
+        sweep.cells.retain(|cell| {
+            let read = || record::load(&self.dir.join(&cell.folder)).ok();
+            let run = known.remove(&cell.folder).or_else(read);
+            run.map(|run| runs.push(run)).is_some()
+        });
+        self.swept = Swept { sweep, runs };
+        self.observations = self.swept.observations();
+        self.petals = Petals::of(&self.observations);
+        self.version += 1;
+        Ok(())
     }
 
     /// The runs that are left, in their order, with the one that runs now; of a sweep that chooses
     /// each next cell, the first alone is known.
     pub fn next_cells(&self) -> Vec<CellRun> {
-        let plan = &self.sweep.plan;
+        let Swept { sweep, runs } = &self.swept;
+        let plan = &sweep.plan;
         match plan.design.is_grid() {
-            true => left(&self.sweep),
+            true => left(sweep),
             false => {
-                let failed = self.sweep.failures.iter();
+                let failed = sweep.failures.iter();
                 let failed = failed.map(|CellFailure { number, repeat, .. }| {
                     CellReading::failed(CellRun { number: *number, repeat: *repeat })
                 });
-                let readings: Vec<_> = self.readings.iter().cloned().chain(failed).collect();
+                let done = sweep.cells.iter().zip(runs);
+                let done = done.map(|(SweepCell { number, repeat, .. }, run)| {
+                    CellReading::of_run(CellRun { number: *number, repeat: *repeat }, run)
+                });
+                let readings: Vec<_> = done.chain(failed).collect();
                 next_cell::next(plan, &readings).into_iter().collect()
             }
         }
@@ -240,18 +292,18 @@ impl LiveSweep {
     /// The number of runs that are done, and of all; the latter is the most if each next cell is
     /// chosen.
     pub fn progress(&self) -> (usize, usize) {
-        let plan = &self.sweep.plan;
+        let plan = &self.swept.sweep.plan;
         let all = match plan.design.is_grid() {
             true => plan.order.iter().map(Vec::len).sum(),
             false => runs_most(plan),
         };
-        (self.sweep.cells.len(), all)
+        (self.swept.sweep.cells.len(), all)
     }
 
     /// The estimated time until the end: the run time of the remaining cells, and the time that the
     /// cells so far took in addition.
     pub fn left(&self) -> Option<Duration> {
-        let run_s = self.sweep.plan.settings.get("run_time")?.as_f64()?;
+        let run_s = self.swept.sweep.plan.settings.get("run_time")?.as_f64()?;
         let run = duration(run_s);
         let mut pace = Pace::default();
         for pair in self.observations.windows(2) {
@@ -264,8 +316,8 @@ impl LiveSweep {
             }
         }
         let (done, all) = self.progress();
-        let cells = match self.sweep.plan.design.is_grid() {
-            true => left(&self.sweep).len(),
+        let cells = match self.swept.sweep.plan.design.is_grid() {
+            true => left(&self.swept.sweep).len(),
             false => all.saturating_sub(done),
         };
         let elapsed_s = self.cell.as_ref().map_or(0.0, |(_, run)| run.elapsed_s());
@@ -287,7 +339,7 @@ fn duration(seconds: f64) -> Duration {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use petal_model::record::sweep::{Axis, FORMAT, SweepCell, SweepPlan};
+    use petal_model::record::sweep::{Axis, FORMAT, Sweep, SweepPlan};
     use petal_model::record::sweep_order::with_order;
     use petal_model::record::{Status, fixture};
     use time::OffsetDateTime;

@@ -1,15 +1,17 @@
-//! `--live` and `petal attach`: work as it happens, on the whole terminal. A separate thread
-//! reads the folder that the work fills and draws it; the work waits for neither.
+//! `--live` and `petal attach`: work as it happens, on the whole terminal or in a browser. Separate threads
+//! read the folder that the work fills and show it; the work waits for none of them.
 
-#[allow(dead_code, reason = "a browser's page needs more of it than a terminal")]
+pub mod feed;
 pub mod follow;
 mod picture;
+mod server;
 pub mod stop;
 pub mod terminal;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,13 +20,16 @@ use clap::{Arg, ArgMatches};
 use parking_lot::Mutex;
 use petal_engine::threads::Thread;
 
-use super::args::flag;
+use super::args::value;
 use super::console::PlainPhase;
 use super::failure::{CommandError, Exit};
 use super::launch;
+use super::metrics::{self, Metrics};
 use super::stderr::Queued;
-use follow::LiveState;
+use feed::{LiveFeed, WorkSeen};
+use follow::{FolderReader, LiveState};
 use picture::{LiveView, draw};
+use server::LiveServer;
 
 /// Interval between looks at the keys.
 const KEYS_EVERY: Duration = Duration::from_millis(100);
@@ -34,43 +39,103 @@ const READ_EVERY: Duration = Duration::from_secs(1);
 const MESSAGES_MAX: usize = 1000;
 /// Messages that the screen may show.
 const MESSAGES_SHOWN: usize = 50;
+/// Messages that a browser's page shows.
+const MESSAGES_BROWSER: usize = 3;
 
 /// Adds `--live`.
 pub fn arg() -> Arg {
-    flag("live", "Show the work on the whole terminal as it happens; q goes back to lines")
+    value(
+        "live",
+        "ADDRESS",
+        "Show the work on the whole terminal as it happens; q goes back to lines. With a port of this \
+         host, or an address with a port, in a browser instead: --live=8080",
+    )
+    .num_args(0..=1)
+    .require_equals(true)
+    .default_missing_value("")
+    .value_parser(|text: &str| match text {
+        "" => Ok(Place::Terminal),
+        address => metrics::address(address).map(Place::Browser),
+    })
 }
 
-/// Begins a full screen if the command was asked to.
-pub fn of(matches: &ArgMatches, command: &str) -> Result<Option<Live>, CommandError> {
-    if !matches!(matches.try_get_one::<bool>("live"), Ok(Some(true))) {
-        return Ok(None);
+/// Place where work is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Terminal,
+    Browser(SocketAddr),
+}
+
+/// Observers of a command's work, as it was asked for.
+#[derive(Default)]
+pub struct Observers {
+    pub metrics: Option<Metrics>,
+    pub live: Option<Live>,
+    /// Lines for the user: the URL of the browser's page.
+    pub notes: Vec<String>,
+}
+
+/// Begins to show the work and to serve its metrics, if the command was asked to.
+pub fn of(matches: &ArgMatches, command: &str) -> Result<Observers, CommandError> {
+    // Of several ranks, which may be on one host, the first one serves the sum of all.
+    let scraped = metrics::asked(matches).filter(|_| launch::is_first());
+    // Only some commands have it.
+    let place = matches.try_get_one::<Place>("live").ok().flatten().copied();
+    let title = format!("petal {command}");
+    let metrics = scraped.map(|_| Metrics::default());
+    let mut observers = Observers { metrics, ..Observers::default() };
+    match place {
+        Some(Place::Terminal) => {
+            check_launch()?;
+            check_terminal("--live")?;
+            observers.live = Some(Live::on_terminal(title));
+        }
+        Some(Place::Browser(address)) if launch::is_first() => {
+            let metrics = observers.metrics.get_or_insert_default().clone();
+            let (live, feed) = Live::in_browsers(title.clone());
+            let is_scraped = scraped == Some(address);
+            let gate = LiveServer { title, feed, metrics, is_scraped }.start(address)?;
+            observers.notes.extend(gate.warning());
+            observers.notes.push(format!("watch it at {}", gate.url()));
+            observers.live = Some(live);
+        }
+        _ => {}
     }
-    if launch::is_launched() {
-        return Err(CommandError::usage(
+    if let (Some(address), Some(metrics)) = (scraped, &observers.metrics)
+        && place != Some(Place::Browser(address))
+    {
+        metrics::serve(address, metrics)?;
+    }
+    Ok(observers)
+}
+
+/// Refuses a full screen of ranks.
+fn check_launch() -> Result<(), CommandError> {
+    match launch::is_launched() {
+        false => Ok(()),
+        true => Err(CommandError::usage(
             "--live: an MPI launcher started petal, and its ranks have no terminal; leave it out, \
              and watch from another terminal: petal attach DIR",
-        ));
+        )),
     }
-    check_terminal("--live")?;
-    Ok(Some(Live(Arc::new(LiveShared {
-        title: format!("petal {command}"),
-        state: Mutex::default(),
-    }))))
 }
 
 /// Refuses a full screen if there is no terminal for it.
 fn check_terminal(what: &str) -> Result<(), CommandError> {
     let refused = |why: String| {
-        let next = "run it in a terminal, in its foreground; without one, petal shows lines of \
-                    progress, and --metrics serves them";
+        let next = "run it in a terminal, in its foreground; or watch it in a browser: --live=8080";
         CommandError::new(Exit::Usage, format!("{what}: {why}; {next}"))
     };
     terminal::SavedTerminal::of_process().map(drop).map_err(refused)
 }
 
-/// The full screen of a command that works.
+/// A command that works, as a screen or browsers show it.
 #[derive(Clone)]
-pub struct Live(Arc<LiveShared>);
+pub struct Live {
+    shared: Arc<LiveShared>,
+    /// Events for browsers, which replace the screen.
+    feed: Option<Arc<LiveFeed>>,
+}
 
 struct LiveShared {
     title: String,
@@ -85,6 +150,8 @@ struct ScreenState {
     has_thread: bool,
     /// The user went back to lines.
     is_left: bool,
+    /// The command has done its work.
+    is_over: bool,
     /// The folder that the work fills, once there is one.
     folder: Option<PathBuf>,
     phase: Option<PlainPhase>,
@@ -94,21 +161,32 @@ struct ScreenState {
 }
 
 impl Live {
+    fn on_terminal(title: String) -> Self {
+        Self { shared: LiveShared::new(title), feed: None }
+    }
+
+    fn in_browsers(title: String) -> (Self, Arc<LiveFeed>) {
+        let shared = LiveShared::new(title);
+        let seen = Arc::clone(&shared);
+        let feed = LiveFeed::new(move || seen.work(MESSAGES_BROWSER));
+        (Self { shared, feed: Some(Arc::clone(&feed)) }, feed)
+    }
+
     /// True while messages must not be written to the terminal.
     pub fn is_on(&self) -> bool {
-        self.0.state.lock().is_on
+        self.shared.state.lock().is_on
     }
 
     /// Enters the screen, unless the user left it. Messages are written to `stderr` afterwards.
     pub fn begin(&self, stderr: &Queued) {
-        let mut state = self.0.state.lock();
-        if state.is_on || state.is_left {
+        let mut state = self.shared.state.lock();
+        if state.is_on || state.is_left || self.feed.is_some() {
             return;
         }
         state.stderr = Some(stderr.clone());
         state.is_on = terminal::enter().is_ok();
         if state.is_on && !state.has_thread {
-            let shared = Arc::clone(&self.0);
+            let shared = Arc::clone(&self.shared);
             state.has_thread = Thread::named("screen").start(move || shared.follow()).is_ok();
             if !state.has_thread {
                 (state.is_on, state.is_left) = (false, true);
@@ -119,23 +197,23 @@ impl Live {
 
     /// Shows the record in this folder from now on.
     pub fn follow(&self, folder: &Path) {
-        self.0.state.lock().folder = Some(folder.to_owned());
+        self.shared.state.lock().folder = Some(folder.to_owned());
     }
 
     pub fn phase(&self, phase: Option<PlainPhase>) {
-        self.0.state.lock().phase = phase;
+        self.shared.state.lock().phase = phase;
     }
 
     pub fn advance(&self, units: u64) {
-        if let Some(phase) = &mut self.0.state.lock().phase {
+        if let Some(phase) = &mut self.shared.state.lock().phase {
             phase.done += units;
         }
     }
 
     /// Keeps a message until the screen is left; false if there is no screen.
     pub fn keep(&self, message: &str) -> bool {
-        let mut state = self.0.state.lock();
-        if state.is_on {
+        let mut state = self.shared.state.lock();
+        if state.is_on || self.feed.is_some() {
             state.messages.push_back(message.to_owned());
             let past = state.messages.len().saturating_sub(MESSAGES_MAX);
             state.messages.drain(..past);
@@ -145,7 +223,13 @@ impl Live {
 
     /// Leaves the screen: a result follows.
     pub fn end(&self) {
-        self.0.state.lock().leave();
+        self.shared.state.lock().leave();
+    }
+
+    /// Shows browsers the result: the command has done its work.
+    pub fn finish(&self) {
+        self.shared.state.lock().is_over = true;
+        self.feed.iter().for_each(|feed| feed.end());
     }
 }
 
@@ -162,12 +246,29 @@ impl ScreenState {
 }
 
 impl LiveShared {
+    fn new(title: String) -> Arc<Self> {
+        Arc::new(Self { title, state: Mutex::default() })
+    }
+
+    /// The work as it is now, with the newest messages.
+    fn work(&self, messages: usize) -> WorkSeen {
+        let state = self.state.lock();
+        let newest = state.messages.iter().rev().take(messages).rev();
+        WorkSeen {
+            title: self.title.clone(),
+            folder: state.folder.clone(),
+            phase: state.phase.as_ref().map(PlainPhase::words),
+            messages: newest.map(|message| message.trim_end().to_owned()).collect(),
+            is_over: Some(state.is_over),
+        }
+    }
+
     /// Draws until the user leaves.
     fn follow(&self) {
         let mut screen = FolderScreen::new(&self.title);
         loop {
             std::thread::sleep(KEYS_EVERY);
-            let (folder, phase, messages) = {
+            {
                 let state = self.state.lock();
                 if state.is_left {
                     return;
@@ -175,11 +276,8 @@ impl LiveShared {
                 if !state.is_on {
                     continue;
                 }
-                let newest = state.messages.iter().rev().take(MESSAGES_SHOWN).rev();
-                let phase = state.phase.as_ref().map(PlainPhase::words);
-                let newest = newest.map(|message| message.trim_end().to_owned());
-                (state.folder.clone(), phase, newest.collect::<Vec<_>>())
-            };
+            }
+            let WorkSeen { folder, phase, messages, .. } = self.work(MESSAGES_SHOWN);
             let keys = "q back to lines   s stop the work cleanly (as Ctrl-C)";
             match screen.step(folder.as_deref(), phase, &messages, keys) {
                 ScreenStep::On => {}
@@ -205,19 +303,16 @@ enum ScreenStep {
 /// The screen of one folder after the other.
 struct FolderScreen {
     title: String,
-    state: Option<LiveState>,
-    folder: Option<PathBuf>,
+    reader: FolderReader,
     read: Option<Instant>,
     /// `s` was pressed, and the next key decides.
     asks: bool,
-    /// The reason why the folder cannot be read.
-    unread: Option<String>,
 }
 
 impl FolderScreen {
     fn new(title: &str) -> Self {
         let title = title.to_owned();
-        Self { title, state: None, folder: None, read: None, asks: false, unread: None }
+        Self { title, reader: FolderReader::default(), read: None, asks: false }
     }
 
     /// Obeys the keys, reads the folder and draws it.
@@ -235,16 +330,16 @@ impl FolderScreen {
             return step;
         }
         if is_due {
-            self.read(folder);
+            self.reader.read(folder);
             self.read = Some(Instant::now());
         }
         let asked = "stop the work? s stops it cleanly, any other key does not";
         let keys = if self.asks { asked } else { keys };
         let mut messages = messages.to_vec();
-        messages.extend(self.unread.clone());
+        messages.extend(self.reader.unread.clone());
         let view = LiveView {
             title: &self.title,
-            state: self.state.as_ref(),
+            state: self.reader.state.as_ref(),
             phase,
             messages: &messages,
             keys,
@@ -265,18 +360,6 @@ impl FolderScreen {
             }
         }
         ScreenStep::On
-    }
-
-    fn read(&mut self, folder: Option<&Path>) {
-        if self.folder.as_deref() != folder {
-            (self.folder, self.state) = (folder.map(Path::to_owned), None);
-        }
-        let Some(folder) = folder else { return };
-        let read = match &mut self.state {
-            Some(state) => state.refresh(),
-            None => LiveState::open(folder).map(|state| self.state = Some(state)),
-        };
-        self.unread = read.err().map(|error| error.to_string());
     }
 }
 
@@ -316,7 +399,7 @@ fn attached(dir: &Path, interrupted: &dyn Fn() -> bool) -> bool {
                 Err(why) => why,
             }),
         }
-        if screen.state.as_ref().is_some_and(LiveState::is_over) {
+        if screen.reader.state.as_ref().is_some_and(LiveState::is_over) {
             return true;
         }
         std::thread::sleep(KEYS_EVERY);

@@ -16,6 +16,8 @@ use super::follow::{LiveRun, LiveState, LiveSweep};
 const CHART_EDGES: usize = 4;
 /// Rows of the petals' chart at least, and at most.
 const CHART_ROWS: (usize, usize) = (4, 20);
+/// Columns of the words for a page.
+const WORDS_COLUMNS: usize = 160;
 /// Steps of a block character.
 const STEPS: usize = 8;
 
@@ -86,6 +88,30 @@ pub fn draw(view: &LiveView<'_>, size: ScreenSize) -> Vec<ScreenRow> {
     picture.rows
 }
 
+/// The words of the picture without its charts, for a page that has its own.
+pub fn words(view: &LiveView<'_>) -> String {
+    let size = ScreenSize { columns: WORDS_COLUMNS, rows: usize::MAX, has_unicode: true };
+    let mut picture = Picture { size, rows: Vec::new() };
+    match view.state {
+        None => picture.put(Tone::Heading, view.title),
+        Some(LiveState::Run(run)) => {
+            picture.run_heading(view.title, run);
+            for row in run.known().map(|known| layers(run, known)).unwrap_or_default() {
+                picture.put(Tone::Plain, &row);
+            }
+        }
+        Some(LiveState::Sweep(sweep)) => {
+            picture.sweep_heading(view.title, sweep);
+            picture.cells(sweep);
+        }
+    }
+    for text in view.phase.iter().chain(view.messages) {
+        picture.put(Tone::Plain, text);
+    }
+    let rows: Vec<String> = picture.rows.into_iter().map(|row| row.text).collect();
+    rows.join("\n")
+}
+
 struct Picture {
     size: ScreenSize,
     rows: Vec<ScreenRow>,
@@ -105,9 +131,13 @@ impl Picture {
         self.rows.push(ScreenRow { tone, text: text.trim_end().to_owned() });
     }
 
-    fn run(&mut self, title: &str, run: &LiveRun, body: usize) {
+    fn run_heading(&mut self, title: &str, run: &LiveRun) {
         let name = run.folder.file_name().unwrap_or_default().to_string_lossy();
         self.put(Tone::Heading, &format!("{title} {name}: {}", state_words(run)));
+    }
+
+    fn run(&mut self, title: &str, run: &LiveRun, body: usize) {
+        self.run_heading(title, run);
         let Some(known) = run.known() else { return };
         self.put(Tone::Plain, &target_words(known));
         // Headings, the table of the layers, the limit and a message.
@@ -197,11 +227,11 @@ impl Picture {
         }
     }
 
-    fn sweep(&mut self, title: &str, live: &LiveSweep, body: usize) {
+    fn sweep_heading(&mut self, title: &str, live: &LiveSweep) {
         let name = live.dir.file_name().unwrap_or_default().to_string_lossy();
         let (done, all) = live.progress();
-        let about = if live.sweep.plan.design.is_grid() { "" } else { "about " };
-        let failed = match live.sweep.failures.len() {
+        let about = if live.swept.sweep.plan.design.is_grid() { "" } else { "about " };
+        let failed = match live.swept.sweep.failures.len() {
             0 => String::new(),
             failed => format!(", {failed} measured nothing"),
         };
@@ -210,6 +240,10 @@ impl Picture {
             Tone::Heading,
             &format!("{title} {name}: {done} of {about}{all} runs done{failed}, {left}"),
         );
+    }
+
+    fn sweep(&mut self, title: &str, live: &LiveSweep, body: usize) {
+        self.sweep_heading(title, live);
         self.cells(live);
         if live.petals.lines.is_empty() {
             return self.put(Tone::Plain, "the petals begin when the first cell has ended");
@@ -229,7 +263,7 @@ impl Picture {
 
     /// The cell that runs now, and the next ones.
     fn cells(&mut self, live: &LiveSweep) {
-        let cells = live.sweep.plan.cells();
+        let cells = live.swept.sweep.plan.cells();
         let words = |cell: &CellRun| {
             let factors = cells.get((cell.number as usize).wrapping_sub(1));
             let factors =
@@ -267,7 +301,7 @@ impl Picture {
             .collect();
         let next = match next.is_empty() {
             false => next.join("; "),
-            true if live.sweep.plan.design.is_grid() => "nothing".to_owned(),
+            true if live.swept.sweep.plan.design.is_grid() => "nothing".to_owned(),
             true => "chosen when this cell has ended".to_owned(),
         };
         self.put(Tone::Plain, &format!("next  {next}"));

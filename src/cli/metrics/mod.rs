@@ -20,6 +20,7 @@ use super::args::value;
 use super::failure::{CommandError, Exit};
 use super::http::{self, HttpAnswer, HttpRequest};
 
+pub const PATH: &str = "/metrics";
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Adds `--metrics` for commands that run or load.
@@ -41,11 +42,14 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Begins to serve if the command was asked to.
-pub fn of(matches: &ArgMatches) -> Result<Option<Metrics>, CommandError> {
+/// The address that the command was asked to serve metrics at.
+pub fn asked(matches: &ArgMatches) -> Option<SocketAddr> {
     // Only some commands have it.
-    let Ok(Some(address)) = matches.try_get_one::<SocketAddr>("metrics") else { return Ok(None) };
-    let metrics = Metrics(Arc::default());
+    matches.try_get_one::<SocketAddr>("metrics").ok().flatten().copied()
+}
+
+/// Begins to serve.
+pub fn serve(address: SocketAddr, metrics: &Metrics) -> Result<(), CommandError> {
     let shown = metrics.clone();
     let served = TcpListener::bind(address)
         .and_then(|listener| http::serve(listener, "metrics", move |asked| respond(asked, &shown)));
@@ -54,14 +58,17 @@ pub fn of(matches: &ArgMatches) -> Result<Option<Metrics>, CommandError> {
             Exit::Environment,
             format!("--metrics {address}: {error}; choose a free port of this host"),
         )
-    })?;
-    Ok(Some(metrics))
+    })
 }
 
-fn respond(request: &HttpRequest<'_>, metrics: &Metrics) -> HttpAnswer {
-    if request.path != "/metrics" {
-        return HttpAnswer::not_found("the page is /metrics");
+pub fn respond(request: &HttpRequest<'_>, metrics: &Metrics) -> HttpAnswer {
+    match request.path {
+        PATH => page(metrics),
+        _ => HttpAnswer::not_found("the page is /metrics"),
     }
+}
+
+pub fn page(metrics: &Metrics) -> HttpAnswer {
     match exposition::text(metrics) {
         Ok(text) => HttpAnswer::new(CONTENT_TYPE, text),
         Err(error) => HttpAnswer::refusal("500 Internal Server Error", &error.to_string()),
@@ -69,7 +76,7 @@ fn respond(request: &HttpRequest<'_>, metrics: &Metrics) -> HttpAnswer {
 }
 
 /// The present state of the work.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Metrics(Arc<Mutex<MetricsState>>);
 
 #[derive(Debug, Default)]

@@ -1,33 +1,34 @@
 //! `petal serve`: a folder of records in a browser. Pages are made of the records when they are asked
 //! for; no file of the folder is handed out.
 
-mod gate;
 mod shelf;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 use parking_lot::Mutex;
 
 use petal_judge::compare::ComparedSide;
-use petal_judge::petals::Petals;
 use petal_model::numbers::counted;
 use petal_model::record::observation::Observation;
-use petal_model::record::{RecordFolder, calibration, costs, latency_log, sweep};
-use petal_model::settings::printable::printable;
+use petal_model::record::sweep;
 use petal_report::html;
 
 use super::args::{self, value};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::gallery::FoundRecords;
+use super::gate::Gate;
 use super::http::{self, HttpAnswer, HttpRequest};
+use super::live::feed::{LiveFeed, WorkSeen};
+use super::live::follow::is_at_work;
+use super::pages::{self, cell_of, failed, page_of, report_of};
 use super::{compare, metrics, report, signals};
-use gate::Gate;
 use shelf::Shelf;
 
 const EXAMPLES: &str = "\
@@ -40,7 +41,6 @@ Lists every run, sweep, calibration and result of petal costs below DIR: search 
 their reports, compare two, download CSV and workbooks. petal only reads DIR, and answers
 only to its URL, until Ctrl-C. From another host, use ssh -L: HTTP is not encrypted.";
 
-const HTML: &str = "text/html; charset=utf-8";
 const CSV: &str = "text/csv; charset=utf-8";
 #[cfg(feature = "xlsx")]
 const WORKBOOK: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
@@ -48,8 +48,6 @@ const WORKBOOK: &str = "application/vnd.openxmlformats-officedocument.spreadshee
 const PETALS_MAX: usize = 100;
 /// Time between two looks for a signal.
 const LOOK: Duration = Duration::from_millis(100);
-/// Shortest time between two loads of the page of a run that goes on.
-const LOAD_AGAIN: Duration = Duration::from_secs(5);
 
 pub fn command() -> Command {
     Command::new("serve")
@@ -79,15 +77,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let listener = TcpListener::bind(address).map_err(refused)?;
     let gate = Gate::new(listener.local_addr().map_err(refused)?)?;
     let url = gate.url();
-    let site = Site { gate, shelf: Mutex::new(shelf), console: console.quieted() };
+    let warning = gate.warning();
+    let (shelf, feeds) = (Mutex::new(shelf), Mutex::default());
+    let site = Site { gate, shelf, feeds, console: console.quieted() };
     let signals = signals::count()?;
     http::serve(listener, "serve", move |request| site.respond(request)).map_err(refused)?;
-    if !address.ip().is_loopback() {
-        console.warn(&format!(
-            "every host that reaches {address} can read these records with the URL, and HTTP is not \
-             encrypted"
-        ));
-    }
+    warning.iter().for_each(|warning| console.warn(warning));
     console.result(&format!("{url}\n"));
     while signals.load(Ordering::Relaxed) == 0 {
         thread::sleep(LOOK);
@@ -99,21 +94,30 @@ struct Site {
     gate: Gate,
     /// Locked while a page is made: one at a time bounds memory and processors.
     shelf: Mutex<Shelf>,
+    /// Records that browsers follow.
+    feeds: Mutex<Vec<(PathBuf, Weak<LiveFeed>)>>,
     console: Console,
 }
 
 impl Site {
     fn respond(&self, request: &HttpRequest<'_>) -> HttpAnswer {
         let answer = self.gate.admit(request).and_then(|path| self.page(path, request.query));
-        // The page's own policy, and no frame around it. Pages of one server share no referrer.
-        let policy = format!("{}; frame-ancestors 'none'", html::policy(true));
-        answer
-            .unwrap_or_else(|refusal| refusal)
-            .with_header("Content-Security-Policy", &policy)
-            .with_header("X-Content-Type-Options", "nosniff")
-            .with_header("Referrer-Policy", "no-referrer")
-            .with_header("Cross-Origin-Resource-Policy", "same-origin")
-            .with_header("Cache-Control", "no-store")
+        answer.unwrap_or_else(|refusal| refusal).guarded()
+    }
+
+    /// The events of a record, for all browsers that follow it.
+    fn feed(&self, path: &Path) -> Arc<LiveFeed> {
+        let mut feeds = self.feeds.lock();
+        feeds.retain(|(_, feed)| feed.strong_count() > 0);
+        let known = feeds.iter().find(|(of, _)| of == path);
+        if let Some(feed) = known.and_then(|(_, feed)| feed.upgrade()) {
+            return feed;
+        }
+        let (title, folder) = ("petal serve".to_owned(), Some(path.to_owned()));
+        let work = WorkSeen { title, folder, ..WorkSeen::default() };
+        let feed = LiveFeed::new(move || work.clone());
+        feeds.push((path.to_owned(), Arc::downgrade(&feed)));
+        feed
     }
 
     fn page(&self, path: &str, query: &str) -> Result<HttpAnswer, HttpAnswer> {
@@ -131,7 +135,11 @@ impl Site {
                 let folder = shelf.folder().display().to_string();
                 page_of("the list", html::list(&folder, &listing.records, &listing.problems))
             }
-            ["record", key, ""] => report_of(record(key)?),
+            ["record", key, ""] => match record(key)? {
+                path if is_at_work(path) => pages::live(&path.display().to_string()),
+                path => report_of(path),
+            },
+            ["record", key, "events"] => Ok(self.feed(record(key)?).events()),
             ["record", key, cell, html::NAME] => report_of(&cell_of(record(key)?, cell)?),
             ["record", key, "figures.csv"] => figures(record(key)?),
             #[cfg(feature = "xlsx")]
@@ -163,51 +171,9 @@ fn bad(reason: &str) -> HttpAnswer {
     HttpAnswer::refusal("400 Bad Request", reason)
 }
 
-fn failed(error: CommandError) -> HttpAnswer {
-    HttpAnswer::refusal("500 Internal Server Error", &printable(&error.message))
-}
-
-fn page_of(what: &str, page: Result<String, html::HtmlError>) -> Result<HttpAnswer, HttpAnswer> {
-    let page = page.map_err(|error| failed(CommandError::failed(what)(error)))?;
-    Ok(HttpAnswer::new(HTML, printable(&page).as_bytes()))
-}
-
 /// The keys that a list's form sends: `of=1&of=2`.
 fn ticked(query: &str) -> impl Iterator<Item = &str> {
     query.split('&').filter_map(|pair| pair.strip_prefix("of=")).take(PETALS_MAX)
-}
-
-/// The folder of a sweep's cell, by the name that its index has.
-fn cell_of(sweep: &Path, name: &str) -> Result<PathBuf, HttpAnswer> {
-    let index = sweep::index(sweep).map_err(|error| failed(error.into()))?;
-    let found = index.cells.iter().find(|cell| cell.folder == name);
-    let cell = found.ok_or_else(|| HttpAnswer::not_found("the sweep has no such cell"))?;
-    Ok(sweep.join(&cell.folder))
-}
-
-/// The page that `report.html` of the record is.
-fn report_of(path: &Path) -> Result<HttpAnswer, HttpAnswer> {
-    let began = Instant::now();
-    let is_live = RecordFolder::open(path).is_live();
-    let made = || -> Result<_, CommandError> {
-        Ok(if sweep::is_one(path) {
-            let swept = sweep::load(path)?;
-            html::sweep(&swept, &Petals::of(&swept.observations()))
-        } else if calibration::is_one(path) {
-            html::calibration(&calibration::load(path)?)
-        } else if costs::is_one(path) {
-            html::costs(&costs::load(path)?)
-        } else {
-            html::run(&petal_report::load(path)?, &latency_log::spreads(path))
-        })
-    };
-    let answer = page_of("the report", made().map_err(failed)?)?;
-    // A record that grows: its page is loaded again, and costs a hundredth of a processor at most.
-    let pause = LOAD_AGAIN.max(began.elapsed() * 100);
-    Ok(match is_live {
-        true => answer.with_header("Refresh", &pause.as_secs().to_string()),
-        false => answer,
-    })
 }
 
 fn figures(path: &Path) -> Result<HttpAnswer, HttpAnswer> {

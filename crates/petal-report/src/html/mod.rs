@@ -1,6 +1,6 @@
 //! report.html: one file that opens anywhere, fetches nothing and runs no script but its own. A
-//! page of a run, of a sweep, of a calibration, of a comparison, of many records, of a list of records, or of petals from
-//! elsewhere; the parts of a page are in [`page`], the values of its charts in [`time`], [`bars`]
+//! page of a run, of a sweep, of a calibration, of a comparison, of many records, of a list of records, of work
+//! that goes on, or of petals from elsewhere; the parts of a page are in [`page`], the values of its charts in [`time`], [`bars`]
 //! and [`calibrated`].
 
 mod bars;
@@ -11,6 +11,7 @@ mod costs;
 mod fit;
 mod gallery;
 mod list;
+mod live;
 mod over_time;
 mod page;
 mod published;
@@ -25,6 +26,7 @@ pub use costs::costs;
 pub use fit::{fit, fit_svg};
 pub use gallery::gallery;
 pub use list::list;
+pub use live::live;
 pub use over_time::over_time;
 pub use page::policy;
 pub use run::run;

@@ -17,6 +17,8 @@ use petal_model::record::{Finding, Severity, Status, as_text};
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
+/// The script of a page that follows work.
+const LIVE_SCRIPT: &str = include_str!("live.js");
 
 #[derive(Debug, Default)]
 pub(super) struct Page {
@@ -34,6 +36,8 @@ pub(super) struct Page {
     pub(super) line: Option<String>,
     pub(super) sections: Vec<Section>,
     pub(super) version: String,
+    /// A browser fills the page from its server's events.
+    pub(super) is_live: bool,
 }
 
 #[derive(Debug)]
@@ -199,6 +203,7 @@ struct Markup<'a> {
     policy: String,
     style: String,
     script: &'static str,
+    live_script: &'static str,
 }
 
 impl Page {
@@ -208,8 +213,14 @@ impl Page {
         self.sections.retain(|section| !section.parts.is_empty());
         let is_form = |part: &SectionPart| matches!(part, SectionPart::Actions(_));
         let has_form = self.sections.iter().flat_map(|section| &section.parts).any(is_form);
-        Ok(Markup { page: &self, policy: policy(has_form), style: style(), script: SCRIPT }
-            .render()?)
+        Ok(Markup {
+            page: &self,
+            policy: policy(has_form, self.is_live),
+            style: style(),
+            script: SCRIPT,
+            live_script: LIVE_SCRIPT,
+        }
+        .render()?)
     }
 }
 
@@ -217,12 +228,16 @@ fn style() -> String {
     format!("{}{STYLE}", palette::css())
 }
 
-/// The content security policy of every page: its own script and style, and nothing that is fetched.
-/// Only a page with a form may ask its own server.
-pub fn policy(has_form: bool) -> String {
+/// The content security policy of every page: its own scripts and style, and nothing that is fetched.
+/// Only a page with a form, or of work that goes on, may ask its own server.
+pub fn policy(has_form: bool, is_live: bool) -> String {
     let hash = |text: &str| BASE64.encode(Sha256::digest(text));
+    let of_live = match is_live {
+        true => format!(" 'sha256-{}'; connect-src 'self'", hash(LIVE_SCRIPT)),
+        false => String::new(),
+    };
     format!(
-        "default-src 'none'; img-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'; \
+        "default-src 'none'; img-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'{of_live}; \
          base-uri 'none'; form-action '{}'",
         hash(&style()),
         hash(SCRIPT),

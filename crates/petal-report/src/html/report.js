@@ -223,26 +223,21 @@
       build(one.target);
     });
   }, { rootMargin: "600px" });
-  document.querySelectorAll("figure.chart").forEach(function (figure) {
-    if (figure.querySelector("noscript")) near.observe(figure);
-    else wire(figure);
-  });
   function buildAll() { document.querySelectorAll("figure.chart").forEach(build); }
   addEventListener("beforeprint", buildAll);
   matchMedia("print").addEventListener("change", buildAll);
 
   // On a narrow screen charts over time are moved sideways together.
-  var timed = document.querySelectorAll("#time .plot");
-  timed.forEach(function (plot) {
+  function moveTogether(plot) {
     plot.addEventListener("scroll", function () {
-      timed.forEach(function (other) {
+      document.querySelectorAll("#time .plot").forEach(function (other) {
         if (other.scrollLeft !== plot.scrollLeft) other.scrollLeft = plot.scrollLeft;
       });
     }, { passive: true });
-  });
+  }
 
   // Rows are sorted by the name of a column, and filtered by those that tell kinds apart.
-  document.querySelectorAll("table.sortable").forEach(function (table) {
+  function sortable(table) {
     var body = table.tBodies[0], rows = Array.from(body.rows), filters = [];
     var bar = document.createElement("div");
     bar.className = "filters";
@@ -301,6 +296,18 @@
       bar.appendChild(choice);
     });
     table.closest(".scroll").before(bar);
-  });
+  }
+
+  // Charts and tables of the page, or of a part that took the place of an older one.
+  function begin(part) {
+    part.querySelectorAll("figure.chart").forEach(function (figure) {
+      if (figure.querySelector("noscript")) near.observe(figure);
+      else wire(figure);
+    });
+    part.querySelectorAll("#time .plot").forEach(moveTogether);
+    part.querySelectorAll("table.sortable").forEach(sortable);
+  }
+  begin(document);
+  document.addEventListener("renewed", function (event) { begin(event.target); });
   addEventListener("scroll", hide, { passive: true });
 })();

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use rand::TryRng as _;
 use subtle::ConstantTimeEq as _;
 
-use crate::cli::failure::{CommandError, Exit};
-use crate::cli::http::{HttpAnswer, HttpRequest};
+use super::failure::{CommandError, Exit};
+use super::http::{HttpAnswer, HttpRequest};
 
 /// Admits requests to this server by this host's address, with the token in their path.
 pub struct Gate {
@@ -30,6 +30,17 @@ impl Gate {
 
     pub fn url(&self) -> String {
         format!("http://{}/{}/", self.address, self.token)
+    }
+
+    /// A warning if other hosts reach the server.
+    pub fn warning(&self) -> Option<String> {
+        let address = self.address;
+        (!address.ip().is_loopback()).then(|| {
+            format!(
+                "every host that reaches {address} can read these records with the URL, and HTTP is not \
+                 encrypted"
+            )
+        })
     }
 
     /// The path behind the token, or the refusal.
