@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::{ArgMatches, Command};
 use parking_lot::Mutex;
 
+use petal_engine::threads::Thread;
 use petal_judge::compare::ComparedSide;
 use petal_model::numbers::counted;
 use petal_model::record::observation::Observation;
@@ -79,7 +80,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let url = gate.url();
     let warning = gate.warning();
     let (shelf, feeds) = (Mutex::new(shelf), Mutex::default());
-    let site = Site { gate, shelf, feeds, console: console.quieted() };
+    let site = Arc::new(Site { gate, shelf, feeds, console: console.quieted() });
+    // The list is read before a browser asks for it. Without the thread it is read then.
+    let early = Arc::clone(&site);
+    let _ = Thread::named("serve").start(move || drop(early.shelf.lock().list()));
     let signals = signals::count()?;
     http::serve(listener, "serve", move |request| site.respond(request)).map_err(refused)?;
     warning.iter().for_each(|warning| console.warn(warning));
