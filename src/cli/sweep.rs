@@ -32,6 +32,7 @@ Examples:
   petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3 --run-time 60
   petal sweep --ladder                              peak and knee of 1 to 64 sessions
   petal sweep --sessions 8,16 --precision 2%        as many runs as it takes
+  petal sweep --search --max-latency read.p99=2ms   the most sessions within it
   petal sweep --sessions 8,32 --redo-stress LITE,HEAVY --update-pct 100
   petal sweep --readers 0,16 --writers 0,4          readers, writers, and both
   petal sweep --sessions 8 --block-sz 4K,8K,16K --load -s 4 --scale 1G
@@ -64,6 +65,11 @@ pub fn command() -> Command {
                 .conflicts_with("adaptive"),
         )
         .arg(flag("adaptive", "Choose each next cell where peak and knee are least known, 1-64"))
+        .arg(
+            flag("search", "Search the most sessions, 1-64, that keep within --max-latency")
+                .requires("objective")
+                .conflicts_with_all(["ladder", "adaptive", "precision", "server-setting"]),
+        )
         .arg(
             value(
                 "precision",
@@ -165,6 +171,11 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 fn asked_design(matches: &ArgMatches) -> Design {
     let runs_max = matches.get_one("max-runs").copied().unwrap_or(16);
     let precision = matches.get_one("precision").copied();
+    if let Some(objective) = matches.get_one::<Objective>("objective")
+        && matches.get_flag("search")
+    {
+        return Design::Search { within: objective.to_string() };
+    }
     match (matches.get_flag("ladder"), matches.get_flag("adaptive"), precision) {
         (true, ..) => Design::Ladder,
         (_, true, precision) => {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use petal_judge::break_point::{self, BreakPoint, LoadStep};
 use petal_judge::compare::limits::LimitResult;
-use petal_judge::next_cell::RepeatedCell;
+use petal_judge::next_cell::{RepeatedCell, within_latency};
 use petal_judge::petals::Petals;
 use petal_model::record::Run;
 use petal_model::record::observation::Observation;
@@ -51,6 +51,10 @@ pub fn sweep(swept: &Swept, objective: Option<&Objective>) -> Result<String, ser
         summary["writer_costs"] = json!(writer_costs);
     }
     let repeated = RepeatedCell::of(swept);
+    let within = within_latency(swept);
+    if !within.is_empty() {
+        summary["within_latency"] = json!(within);
+    }
     if !repeated.is_empty() {
         summary["repeated"] = json!(repeated);
     }
@@ -299,6 +303,11 @@ mod tests {
         repeated.sweep.plan.design = Design::Repeated { precision: 0.02, runs_max: 2 };
         let with: Value = serde_json::from_str(&sweep(&repeated, None).unwrap()).unwrap();
         assert_eq!(with["repeated"][0]["end"], "most_runs");
+        assert_eq!(validator.validate(&with).map_err(|error| error.to_string()), Ok(()));
+        let within = "read.avg=1s".to_owned();
+        repeated.sweep.plan.design = Design::Search { within };
+        let with: Value = serde_json::from_str(&sweep(&repeated, None).unwrap()).unwrap();
+        assert!(with["within_latency"][0]["sessions"].is_u64(), "{}", with["within_latency"]);
         assert_eq!(validator.validate(&with).map_err(|error| error.to_string()), Ok(()));
         let replayed = fixture::replay_sweep(&[(1.0, 1, 0), (2.0, 1, 9999)]);
         let shown: Value = serde_json::from_str(&sweep(&replayed, None).unwrap()).unwrap();

@@ -281,7 +281,8 @@ impl LiveSweep {
                 });
                 let done = sweep.cells.iter().zip(runs);
                 let done = done.map(|(SweepCell { number, repeat, .. }, run)| {
-                    CellReading::of_run(CellRun { number: *number, repeat: *repeat }, run)
+                    let cell = CellRun { number: *number, repeat: *repeat };
+                    CellReading::of_run(cell, run, &plan.design)
                 });
                 let readings: Vec<_> = done.chain(failed).collect();
                 next_cell::next(plan, &readings).into_iter().collect()

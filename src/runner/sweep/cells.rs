@@ -52,7 +52,7 @@ pub fn run(
         match ended {
             Ok(None) => return Ok(failures),
             Ok(Some((run, failure))) => {
-                queue.add(CellReading::of_run(cell_run, &run));
+                queue.add(CellReading::of_run(cell_run, &run, &held.sweep.plan.design));
                 failures.extend(failure);
                 let ran_s = run.summary.elapsed_s.min(run_time(planned).as_secs_f64());
                 let ran = Duration::try_from_secs_f64(ran_s).unwrap_or_default();

@@ -36,7 +36,7 @@ impl CellQueue {
         let readings = sweep.cells.iter().map(|cell| {
             let run = record::load(&held.folder.path().join(&cell.folder))?;
             let cell = CellRun { number: cell.number, repeat: cell.repeat };
-            Ok(CellReading::of_run(cell, &run))
+            Ok(CellReading::of_run(cell, &run, &sweep.plan.design))
         });
         Ok(Self::Chosen(readings.collect::<Result<_, RunError>>()?))
     }

@@ -1,6 +1,6 @@
 //! The lines of a sweep, for the choice of its next cell: cells that differ in sessions only.
 
-use super::{LineCurves, LineReading, PeakAndKnee, adaptive, ladder, repeats};
+use super::{LineCurves, LineReading, PeakAndKnee, adaptive, ladder, repeats, within};
 use crate::{by_key, factor_words};
 use petal_model::record::Run;
 use petal_model::record::observation::{Observation, metric};
@@ -19,15 +19,16 @@ pub struct CellReading {
     pub cell: CellRun,
     pub(super) load: Option<f64>,
     pub(super) power: Option<f64>,
+    pub(super) latency_share: Option<f64>,
 }
 
 impl CellReading {
     /// A run that measured nothing.
     pub fn failed(cell: CellRun) -> Self {
-        Self { cell, load: None, power: None }
+        Self { cell, load: None, power: None, latency_share: None }
     }
 
-    pub fn of_run(cell: CellRun, run: &Run) -> Self {
+    pub fn of_run(cell: CellRun, run: &Run, design: &Design) -> Self {
         let seen = Observation::of_run("", Vec::new(), run);
         if seen.why_unusable().is_some() {
             return Self::failed(cell);
@@ -35,28 +36,32 @@ impl CellReading {
         let load = seen.metric(metric::PIOPS).or_else(|| seen.metric(metric::OPS));
         let read_us = seen.metric(metric::READ_US).filter(|read_us| *read_us > 0.0);
         let power = load.zip(read_us).map(|(load, read_us)| load / read_us);
-        Self { cell, load, power }
+        let latency_share = design.objective().and_then(|objective| {
+            Some(objective.figure(|name| seen.metric(name))? / objective.limit_us)
+        });
+        Self { cell, load, power, latency_share }
     }
 
     /// Returns the runs of a sweep that have a record.
     pub(super) fn all(swept: &Swept) -> Vec<Self> {
         let cells = swept.sweep.cells.iter().zip(&swept.runs);
         let reading = |(cell, run): (&SweepCell, &Run)| {
-            Self::of_run(CellRun { number: cell.number, repeat: cell.repeat }, run)
+            let cell = CellRun { number: cell.number, repeat: cell.repeat };
+            Self::of_run(cell, run, &swept.sweep.plan.design)
         };
         cells.map(reading).collect()
     }
 }
 
 /// Cells that differ in sessions only, by sessions.
-struct CellLine {
-    factors: Vec<(String, String)>,
-    sessions: Vec<u32>,
+pub(super) struct CellLine {
+    pub factors: Vec<(String, String)>,
+    pub sessions: Vec<u32>,
     numbers: Vec<u32>,
 }
 
 impl CellLine {
-    fn all(plan: &SweepPlan) -> Vec<Self> {
+    pub fn all(plan: &SweepPlan) -> Vec<Self> {
         let cells = (1..).zip(plan.cells()).filter_map(|(number, factors)| {
             let of = |key: &str| factors.iter().find(|(name, _)| name == key);
             let sessions: u32 = of(SESSIONS)?.1.parse().ok()?;
@@ -71,10 +76,11 @@ impl CellLine {
         lines.collect()
     }
 
-    fn readings(&self, all: &[CellReading]) -> Vec<LineReading> {
+    pub fn readings(&self, all: &[CellReading]) -> Vec<LineReading> {
         let own = all.iter().filter_map(|reading| {
             let at = self.numbers.iter().position(|number| *number == reading.cell.number)?;
-            Some(LineReading { at, load: reading.load, power: reading.power })
+            let CellReading { load, power, latency_share, .. } = *reading;
+            Some(LineReading { at, load, power, latency_share })
         });
         own.collect()
     }
@@ -83,6 +89,7 @@ impl CellLine {
         let repeats = plan.repeats as usize;
         match plan.design {
             Design::Grid | Design::Repeated { .. } => None,
+            Design::Search { .. } => within::next(&self.sessions, readings, repeats),
             Design::Ladder => ladder(self.sessions.len(), readings, repeats),
             Design::Adaptive { precision, runs_max } => {
                 adaptive(&self.sessions, readings, precision, runs_max as usize)
@@ -121,6 +128,7 @@ pub fn runs_most(plan: &SweepPlan) -> usize {
         Design::Grid | Design::Repeated { .. } => line.sessions.len() * repeats,
         Design::Ladder => line.sessions.len() + REPEATED.min(line.sessions.len()) * (repeats - 1),
         Design::Adaptive { runs_max, .. } => runs_max as usize,
+        Design::Search { .. } => within::runs_most(&line.sessions, repeats),
     };
     lines.iter().map(runs).sum()
 }

@@ -1,18 +1,20 @@
 //! Chooses the next cell of a sweep, from the readings so far: on a line by a ladder that repeats only
-//! peak and knee, or by the cell that shows most of both; or each cell until it is known. Pure
-//! functions of readings, so that a sweep that was killed goes on with the same choice.
+//! peak and knee, by the cell that shows most of both, or by a limit of latency; or each cell until it is
+//! known. Pure functions of readings, so that a sweep that was killed goes on with the same choice.
 
 mod curve;
 mod lines;
 pub(crate) mod repeats;
 #[cfg(test)]
 mod tests;
+mod within;
 
 use crate::draws::Draws;
 use crate::estimate::mean;
 use curve::PossibleCurves;
 pub use lines::{CellReading, FoundOnLine, found, next, runs_most};
 pub use repeats::{CellEnd, RepeatedCell};
+pub use within::{LoadWithinLatency, within_latency};
 
 /// Fixed, so that the same readings give the same choice.
 const SEED: u64 = 0x006e_6578_7463_656c;
@@ -30,6 +32,8 @@ pub struct LineReading {
     pub load: Option<f64>,
     /// PIOPS over read latency; None if unknown.
     pub power: Option<f64>,
+    /// The latency that the sweep limits, over the limit; None if unknown or nothing is limited.
+    pub latency_share: Option<f64>,
 }
 
 /// Peak and knee of a line, from all its readings.

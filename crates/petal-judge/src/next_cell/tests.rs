@@ -48,7 +48,12 @@ impl TrueLine {
 
     fn read(&self, cell: usize, at: usize, draws: &mut Draws) -> LineReading {
         let piops = self.piops[cell] * (NOISE * draws.normal()).exp();
-        LineReading { at, load: Some(piops), power: Some(piops * piops / f64::from(GRID[cell])) }
+        LineReading {
+            at,
+            load: Some(piops),
+            power: Some(piops * piops / f64::from(GRID[cell])),
+            latency_share: None,
+        }
     }
 }
 
@@ -235,7 +240,12 @@ fn a_quiet_line_ends_within_its_precision_after_few_runs() {
     let line = TrueLine::of("quiet", |n| n / (1.0 + n / 10.0));
     while let Some(at) = adaptive(&GRID, &readings, 0.02, 1000) {
         let power = line.power(at);
-        readings.push(LineReading { at, load: Some(line.piops[at]), power: Some(power) });
+        readings.push(LineReading {
+            at,
+            load: Some(line.piops[at]),
+            power: Some(power),
+            latency_share: None,
+        });
     }
     let found = LineCurves::through(&GRID, &readings).unwrap().peak_and_knee();
     assert!(readings.len() <= 16, "{}", readings.len());
@@ -246,8 +256,13 @@ fn a_quiet_line_ends_within_its_precision_after_few_runs() {
 
 #[test]
 fn a_cell_that_measured_nothing_is_not_tried_for_ever() {
-    let failed = |at| LineReading { at, load: None, power: None };
-    let good = |at| LineReading { at, load: Some(100.0 + at as f64), power: Some(10.0) };
+    let failed = |at| LineReading { at, load: None, power: None, latency_share: None };
+    let good = |at| LineReading {
+        at,
+        load: Some(100.0 + at as f64),
+        power: Some(10.0),
+        latency_share: None,
+    };
     let mut readings: Vec<LineReading> = Vec::new();
     while let Some(at) = ladder(4, &readings, 3) {
         readings.push(if at == 2 { failed(at) } else { good(at) });
@@ -268,7 +283,7 @@ fn a_cell_that_measured_nothing_is_not_tried_for_ever() {
 fn a_line_of_more_doublings_than_runs_ends_at_its_most_runs() {
     let mut readings = Vec::new();
     while let Some(at) = adaptive(&GRID, &readings, 0.02, 3) {
-        readings.push(LineReading { at, load: Some(100.0), power: None });
+        readings.push(LineReading { at, load: Some(100.0), power: None, latency_share: None });
     }
     assert_eq!(readings.len(), 3);
     let found = LineCurves::through(&GRID, &readings).unwrap().peak_and_knee();
@@ -288,7 +303,7 @@ fn cells_are_repeated_in_rounds_until_each_is_known_or_has_its_most_runs() {
     while let Some(cell) = next(&plan, &readings) {
         let noise = [0.001, 0.01, 0.2][cell.number as usize - 1];
         let load = if cell.repeat % 2 == 0 { 1.0 + noise } else { 1.0 - noise };
-        readings.push(CellReading { cell, load: Some(load), power: None });
+        readings.push(CellReading { cell, load: Some(load), power: None, latency_share: None });
     }
     let of = |number| readings.iter().filter(|reading| reading.cell.number == number).count();
     assert_eq!([1, 2, 3].map(of), [3, 8, 12]);
@@ -310,7 +325,12 @@ fn a_ladder_repeats_peak_knee_and_its_neighbours_only() {
     while let Some(at) = ladder(5, &readings, 3) {
         let load: f64 = loads[at];
         let power = load * load / f64::from(1 << at);
-        readings.push(LineReading { at, load: Some(load), power: Some(power) });
+        readings.push(LineReading {
+            at,
+            load: Some(load),
+            power: Some(power),
+            latency_share: None,
+        });
     }
     let runs = |at| readings.iter().filter(|reading| reading.at == at).count();
     assert_eq!([0, 1, 2, 3, 4].map(runs), [1, 3, 3, 3, 3]);

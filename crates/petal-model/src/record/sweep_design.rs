@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::settings::objective::Objective;
+
 /// Session counts of a design without a list of them.
 const SESSIONS: (u32, u32) = (1, 64);
 /// Runs of each cell at the peak and around the knee.
@@ -23,6 +25,8 @@ pub enum Design {
     Adaptive { precision: f64, runs_max: u32 },
     /// Each cell until its PIOPS are known within `precision`, a share, or it has `runs_max` runs.
     Repeated { precision: f64, runs_max: u32 },
+    /// The most sessions that keep a latency, such as `read.p99=2ms`.
+    Search { within: String },
 }
 
 impl Design {
@@ -38,6 +42,7 @@ impl Design {
             Self::Ladder => Some("ladder"),
             Self::Adaptive { .. } => Some("adaptive"),
             Self::Repeated { .. } => Some("repeated"),
+            Self::Search { .. } => Some("search"),
         }
     }
 
@@ -47,11 +52,17 @@ impl Design {
         matches!(self, Self::Adaptive { .. } | Self::Repeated { .. })
     }
 
+    /// The latency that a search keeps.
+    pub fn objective(&self) -> Option<Objective> {
+        let Self::Search { within } = self else { return None };
+        within.parse().ok()
+    }
+
     /// The most runs of a cell.
     pub fn repeats(&self, asked: u32) -> u32 {
         match *self {
             Self::Grid => asked,
-            Self::Ladder => asked.max(LADDER_REPEATS),
+            Self::Ladder | Self::Search { .. } => asked.max(LADDER_REPEATS),
             Self::Adaptive { runs_max, .. } | Self::Repeated { runs_max, .. } => runs_max,
         }
     }
@@ -63,6 +74,7 @@ impl Design {
             Self::Grid | Self::Repeated { .. } => return Ok(asked.map(str::to_owned)),
             Self::Ladder => &[2],
             Self::Adaptive { .. } => &[2, 3],
+            Self::Search { .. } => &[8, 9, 10, 11, 12, 13, 14, 15],
         };
         let (from, to) = match asked.map(|text| (text, text.split_once('-'))) {
             None => SESSIONS,
@@ -75,8 +87,10 @@ impl Design {
                     .ok_or_else(|| format!("{text:?} is no range of sessions such as 1-64"))?
             }
         };
-        // 2 gives the doublings, 3 the numbers half-way between them.
-        let powers = (0..=16).flat_map(|power| steps.iter().map(move |step| (step << power) / 2));
+        // The first gives the doublings, the others the numbers between them.
+        let whole = steps[0];
+        let powers =
+            (0..=16).flat_map(|power| steps.iter().map(move |step| (step << power) / whole));
         let between = powers.filter(|count| (from + 1..to).contains(count));
         let mut counts: Vec<u32> = between.chain([from, to]).collect();
         counts.sort_unstable();
@@ -100,6 +114,8 @@ mod tests {
         assert_eq!(of(&adaptive, None), expect("1,2,3,4,6,8,12,16,24,32,48,64"));
         assert_eq!(of(&adaptive, Some("4-10")), expect("4,6,8,10"));
         assert_eq!(of(&adaptive, Some("5,9")), expect("5,9"));
+        let search = Design::Search { within: "op.p99=2ms".to_owned() };
+        assert_eq!(of(&search, Some("3-20")), expect("3,4,5,6,7,8,9,10,11,12,13,14,15,16,18,20"));
         assert_eq!(of(&Design::Grid, Some("1-4")), expect("1-4"));
         for text in ["4-4", "8-4", "0-4", "1-x", "1-99999999"] {
             assert!(of(&Design::Ladder, Some(text)).is_err(), "{text}");

@@ -1,7 +1,7 @@
 //! The rule that chose the cells of a sweep, and the peak and knee that it found.
 
 use super::super::numbers::{counted, percent, rate};
-use petal_judge::next_cell::{self, CellEnd, FoundOnLine, RepeatedCell};
+use petal_judge::next_cell::{self, CellEnd, FoundOnLine, LoadWithinLatency, RepeatedCell};
 use petal_model::record::Status;
 use petal_model::record::sweep::{SweepPlan, Swept};
 use petal_model::record::sweep_design::Design;
@@ -45,6 +45,12 @@ pub fn repeats(plan: &SweepPlan) -> String {
             "each cell until its PIOPS are within {} %, {runs_max} at most",
             percent(*precision)
         ),
+        Design::Search { within } => {
+            format!(
+                "a search for the most sessions within {within}, {} of the last ones",
+                plan.repeats
+            )
+        }
     }
 }
 
@@ -54,7 +60,9 @@ pub fn found(swept: &Swept) -> Vec<String> {
     let plan = &swept.sweep.plan;
     let lines = next_cell::found(swept);
     let lines = lines.iter().map(|line| words(line, plan));
-    lines.chain(known(&RepeatedCell::of(swept), &plan.design)).collect()
+    let within = next_cell::within_latency(swept);
+    let within = within.iter().map(|line| within_words(line, &plan.design));
+    lines.chain(known(&RepeatedCell::of(swept), &plan.design)).chain(within).collect()
 }
 
 /// The number of cells that are known within the precision, and each other one.
@@ -88,6 +96,34 @@ fn known(cells: &[RepeatedCell], design: &Design) -> Vec<String> {
         format!("{}: PIOPS {within} after {runs}{end}", cell.name)
     });
     std::iter::once(first).chain(rest).collect()
+}
+
+/// The most sessions that keep the latency of a search, and the load that they gave.
+fn within_words(line: &LoadWithinLatency, design: &Design) -> String {
+    let objective = design.objective().map(|objective| objective.to_string()).unwrap_or_default();
+    let runs = counted(line.runs as u64, "run");
+    let Some(sessions) = line.sessions else {
+        let least = line.exceeded_at.map_or_else(
+            || "no run has this figure: make runs longer".to_owned(),
+            |at| format!("it is exceeded with {}", counted(at, "session")),
+        );
+        return format!("{}: nothing within {objective}; {least}", line.name);
+    };
+    let interval = line
+        .interval
+        .map_or(String::new(), |(low, high)| format!(" (95 %: {} to {})", rate(low), rate(high)));
+    let state = match (line.is_unknown, line.is_confirmed, line.exceeded_at) {
+        (true, ..) => "; a run lacks the figure, so the search ended: make runs longer".to_owned(),
+        (_, false, _) => "; not yet confirmed".to_owned(),
+        (.., Some(at)) => format!("; it is exceeded with {}", counted(at, "session")),
+        (.., None) => "; no more were tried".to_owned(),
+    };
+    format!(
+        "{}: {} within {objective}, {} PIOPS{interval}, after {runs}{state}",
+        line.name,
+        counted(sessions, "session"),
+        line.piops.map_or("-".to_owned(), rate),
+    )
 }
 
 fn words(line: &FoundOnLine, plan: &SweepPlan) -> String {
