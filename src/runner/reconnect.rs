@@ -25,7 +25,8 @@ use petal_model::workload::seat::Seat;
 
 use super::job::Job;
 
-/// First and longest pause between two attempts to connect.
+/// First and longest pause between two attempts to connect. With fewer than ten sessions the longest
+/// is shorter, so that one of them tries about every 10 ms.
 const PAUSE: Range<Duration> = Duration::from_millis(10)..Duration::from_millis(100);
 /// Successes are kept in bins of this length, each with its first and its last success.
 const BIN_NS: u64 = 10_000_000;
@@ -289,6 +290,8 @@ impl ReconnectingSession<'_> {
     /// Connects until that succeeds; false if the run is over before.
     fn connect_again(&mut self, stop: &Stop) -> bool {
         let mut pause = PAUSE.start;
+        let longest = PAUSE.start * self.reconnects.sessions.lock().len() as u32;
+        let longest = longest.min(PAUSE.end);
         loop {
             let attempt = self.job.engine.reconnect(self.seat);
             let at_ns = stop.since_trigger_ns(Instant::now());
@@ -322,7 +325,7 @@ impl ReconnectingSession<'_> {
             // Sessions that were lost together do not all connect at once.
             let share = self.draws.random_range(0.5..1.0);
             let until = Instant::now() + pause.mul_f64(share);
-            pause = (pause * 2).min(PAUSE.end);
+            pause = (pause * 2).min(longest);
             loop {
                 let now = Instant::now();
                 if stop.is_due(now) {
