@@ -64,13 +64,35 @@ impl Mysql {
             ],
         };
         let of_user = way.user().map(|user| format!("--user={user}"));
-        let single = ["--single-transaction", "--skip-lock-tables"].map(str::to_owned);
+        let fixed = ["--single-transaction", "--skip-lock-tables", "--no-tablespaces"];
+        let fixed = fixed.map(str::to_owned);
         let database = way.db_name().map(str::to_owned);
         let password = way.pass().map(|word| ("MYSQL_PWD", word.to_owned()));
+        let version: String =
+            self.connect_first()?.ask_row("asking for its version", "SELECT VERSION()")?;
         Ok(NeighbourWork::Program {
-            path: find_program(&["mariadb-dump", "mysqldump"])?,
-            arguments: place.into_iter().chain(of_user).chain(single).chain(database).collect(),
+            path: find_program(&dump_programs(&version))?,
+            arguments: place.into_iter().chain(of_user).chain(fixed).chain(database).collect(),
             environment: password.into_iter().collect(),
         })
+    }
+}
+
+/// Programs that dump a server of this version. Its own knows all its ways to authenticate.
+fn dump_programs(version: &str) -> [&'static str; 2] {
+    match version.contains("MariaDB") {
+        true => ["mariadb-dump", "mysqldump"],
+        false => ["mysqldump", "mariadb-dump"],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_dumped_by_its_own_program_if_that_is_there() {
+        assert_eq!(dump_programs("8.0.33")[0], "mysqldump");
+        assert_eq!(dump_programs("10.11.19-MariaDB-0+deb12u1-log")[0], "mariadb-dump");
     }
 }
