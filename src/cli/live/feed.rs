@@ -24,8 +24,12 @@ const PAGE_COST_PARTS: u32 = 250;
 const BROWSERS_MAX: usize = 8;
 /// Longest time of one answer: the browser asks again.
 const ANSWER_MAX: Duration = Duration::from_secs(600);
-/// Longest time that the end of the work waits for browsers to have the last page.
-const END_LIMIT: Duration = Duration::from_secs(5);
+/// Longest time that the end of the work waits until its last page is made, if a browser follows.
+const PAGE_LIMIT: Duration = Duration::from_secs(30);
+/// Longest time that browsers have to take it.
+const TAKEN_LIMIT: Duration = Duration::from_secs(5);
+/// Time between two looks whether they have it.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Work as it is now.
 #[derive(Debug, Clone, Default)]
@@ -102,12 +106,18 @@ impl LiveFeed {
         (self.look)().folder
     }
 
-    /// Waits until browsers have the last page: the work has ended.
+    /// Waits until the last page is made and browsers have it: the work has ended.
     pub fn end(&self) {
         self.ended.notify_all();
-        let until = Instant::now() + END_LIMIT;
-        while Arc::strong_count(&self.browsers) > 1 && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(20));
+        self.wait(PAGE_LIMIT, || self.state.try_lock().is_some_and(|state| state.is_over));
+        self.wait(TAKEN_LIMIT, || false);
+    }
+
+    /// Waits while browsers follow.
+    fn wait(&self, limit: Duration, is_done: impl Fn() -> bool) {
+        let until = Instant::now() + limit;
+        while Arc::strong_count(&self.browsers) > 1 && !is_done() && Instant::now() < until {
+            std::thread::sleep(LOOK);
         }
     }
 }
