@@ -279,7 +279,7 @@ fn calibrate(
         started_at: moment::exact(started_at),
         elapsed_s: began.elapsed().as_secs_f64(),
         rounds,
-        ..about(target, plan, &devices)
+        ..new_calibration(target, plan, &devices)
     };
     for (measurement, sum) in &sums {
         put(&mut calibration, plan, *measurement, sum);
@@ -330,7 +330,7 @@ impl Measuring<'_> {
                     return Ok(());
                 }
                 let seed = self.plan.seed ^ u64::from(round) << 48 ^ (at as u64) << 40;
-                let (measured, device) = self.once(measurement, seed)?;
+                let (measured, device) = self.measure_once(measurement, seed)?;
                 if self.stop.is_requested() {
                     return Ok(()); // Cut short, it is no measurement like the others.
                 }
@@ -341,7 +341,7 @@ impl Measuring<'_> {
         Ok(())
     }
 
-    fn once(
+    fn measure_once(
         &self,
         measurement: Measurement,
         seed: u64,
@@ -365,7 +365,11 @@ impl Measuring<'_> {
     }
 }
 
-fn about(target: &CalibrationTarget, plan: &CalibrationPlan, devices: &DataDevices) -> Calibration {
+fn new_calibration(
+    target: &CalibrationTarget,
+    plan: &CalibrationPlan,
+    devices: &DataDevices,
+) -> Calibration {
     let system = rustix::system::uname();
     let path = std::path::absolute(target.path()).unwrap_or_else(|_| target.path().to_owned());
     let name = devices.names().into_iter().next();

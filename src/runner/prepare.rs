@@ -37,7 +37,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         server.check_run(job.workload.schemas)?;
     }
     let data_use = job.engine.begin_use(job.workload.schemas)?;
-    let other_runs = others(job, data_use.other_runs()?);
+    let other_runs = unexpected_runs(job, data_use.other_runs()?);
     for run in &other_runs {
         job.watch.note(&format!("{run} uses the same data: the figures are of both"));
     }
@@ -208,7 +208,7 @@ fn limit_page_cache(
 
 /// Returns other petal runs on the same data, without the expected number of other shares of this
 /// run.
-pub(super) fn others(job: &Job<'_>, runs: Vec<String>) -> Vec<String> {
+pub(super) fn unexpected_runs(job: &Job<'_>, runs: Vec<String>) -> Vec<String> {
     if runs.len() < job.share.of as usize { Vec::new() } else { runs }
 }
 

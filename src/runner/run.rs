@@ -34,7 +34,7 @@ use super::experiments::Experiments;
 use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
 use super::neighbours::Neighbours;
-use super::prepare::{others, prepare};
+use super::prepare::{prepare, unexpected_runs};
 use super::reconnect::Reconnects;
 use super::sampler::{Parts, Sampler, SessionCounts};
 use super::session_pool::SessionPool;
@@ -316,7 +316,7 @@ fn follow<'scope>(
         let now = Instant::now();
         if now >= sampler.due() {
             let left_s = bounds.deadline.saturating_duration_since(now).as_secs_f64();
-            let (standing, known) = (standing(job, &pool), sampler.timeline.len());
+            let (standing, known) = (count_sessions(job, &pool), sampler.timeline.len());
             // A database that does not answer may delay this: signals are handled meanwhile.
             run_with_heartbeat(
                 || sampler.tick(&standing),
@@ -449,7 +449,7 @@ fn steady_terms(job: &Job<'_>, prepared: &Prepared) -> Option<EndConditions> {
     })
 }
 
-fn standing(job: &Job<'_>, pool: &SessionPool<'_>) -> SessionCounts {
+fn count_sessions(job: &Job<'_>, pool: &SessionPool<'_>) -> SessionCounts {
     let lost = pool.ends().filter_map(|(index, end)| {
         let (at_ns, error) = end.lost.as_ref()?;
         Some(SessionLost {
@@ -597,7 +597,7 @@ fn close<'scope, 'env>(
     writing: Option<Writing<'_>>,
 ) -> RunMeasurements {
     let job = closing.job;
-    let standing = standing(job, &pool);
+    let standing = count_sessions(job, &pool);
     let last_end_ns = pool.ends().map(|(_, end)| end.last_end_ns).max().unwrap_or(0);
     let elapsed_s = match last_end_ns {
         0 => bounds.trigger.elapsed().as_secs_f64(),
@@ -696,7 +696,7 @@ fn close<'scope, 'env>(
 fn still_in_use(job: &Job<'_>, prepared: &Prepared) -> (Vec<String>, Option<String>, Vec<String>) {
     let mut gaps = Vec::new();
     let mut runs = prepared.other_runs.clone();
-    match prepared.data_use.other_runs().map(|now| others(job, now)) {
+    match prepared.data_use.other_runs().map(|now| unexpected_runs(job, now)) {
         Ok(now) => runs.extend(now.into_iter().filter(|run| !prepared.other_runs.contains(run))),
         Err(error) => gaps.push(format!("who else ran on the same data is not known: {error}")),
     }

@@ -127,14 +127,14 @@ impl Start<'_> {
     pub fn expected(self, prepared: &Prepared) -> OffsetDateTime {
         match self {
             Self::AtOnce | Self::Together(_) => OffsetDateTime::now_utc(),
-            Self::At(at) => at - ahead(prepared),
+            Self::At(at) => at - clock_difference(prepared),
         }
     }
 
     /// Returns the record of the start, once the sessions were triggered.
     pub fn recorded(self, prepared: &Prepared, triggered: OffsetDateTime) -> Option<CommonStart> {
         let late_s = match self {
-            Self::At(at) => Some((triggered + ahead(prepared) - at).as_seconds_f64()),
+            Self::At(at) => Some((triggered + clock_difference(prepared) - at).as_seconds_f64()),
             Self::AtOnce | Self::Together(_) => None,
         };
         prepared.start.clone().map(|start| CommonStart { late_s, ..start })
@@ -149,10 +149,10 @@ pub fn seed(at: OffsetDateTime) -> u64 {
 
 /// Returns the time on the common clock.
 fn now(prepared: &Prepared) -> OffsetDateTime {
-    OffsetDateTime::now_utc() + ahead(prepared)
+    OffsetDateTime::now_utc() + clock_difference(prepared)
 }
 
-fn ahead(prepared: &Prepared) -> time::Duration {
+fn clock_difference(prepared: &Prepared) -> time::Duration {
     let ahead_s = prepared.start.as_ref().and_then(|start| start.clock_ahead_s);
     time::Duration::seconds_f64(ahead_s.unwrap_or(0.0))
 }

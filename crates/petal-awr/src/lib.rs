@@ -175,7 +175,7 @@ fn parse_one(file: &str, text: &str, layout: Layout, notes: &[String]) -> Result
     let page = page(text, layout);
     // Oracle makes Statspack's report as text only.
     let kind = kind(&page).filter(|&kind| !(is_html && kind == ReportKind::Sp));
-    let kind = kind.ok_or_else(|| other(file, text, &page, is_html))?;
+    let kind = kind.ok_or_else(|| not_a_report_error(file, text, &page, is_html))?;
     if page.tables.is_empty() {
         let why = match text.trim().len() {
             0..2000 => "it ends behind its title".to_owned(),
@@ -192,7 +192,9 @@ fn parse_one(file: &str, text: &str, layout: Layout, notes: &[String]) -> Result
             text.len()
         );
         return Err(match kind {
-            ReportKind::Excerpt => other(file, text, &ParsedReport::default(), is_html),
+            ReportKind::Excerpt => {
+                not_a_report_error(file, text, &ParsedReport::default(), is_html)
+            }
             _ => AwrError::Empty { file: file.to_owned(), why },
         });
     }
@@ -297,7 +299,7 @@ fn kind(page: &ParsedReport) -> Option<ReportKind> {
 }
 
 /// Names the type of a file that is not a report, as far as its text shows it.
-fn other(file: &str, text: &str, page: &ParsedReport, is_html: bool) -> AwrError {
+fn not_a_report_error(file: &str, text: &str, page: &ParsedReport, is_html: bool) -> AwrError {
     let heading = page.heading.as_deref().unwrap_or("").to_ascii_uppercase();
     let begin = text.chars().take(PROBE).collect::<String>().to_ascii_uppercase();
     let is_statspack = heading.contains("STATSPACK");

@@ -151,14 +151,14 @@ impl DeviceSession {
         for completion in done.drain(..) {
             flow.in_flight -= 1;
             let Some(used) = flow.uses[completion.slot].take() else { continue };
-            let ended = self.took(flow, completion, used, now);
+            let ended = self.complete_request(flow, completion, used, now);
             result = result.and(ended);
         }
         flow.done = done;
         result.map(|()| now)
     }
 
-    fn took(
+    fn complete_request(
         &mut self,
         flow: &mut Flow,
         completion: Completion,

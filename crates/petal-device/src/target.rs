@@ -123,15 +123,15 @@ impl TargetFile {
     /// Refuses a file opened later through the path, if it is a different one.
     fn check_same(&self, opened: File) -> Result<File> {
         let about = opened.metadata().on(&self.path)?;
-        if FileId::from(&about) == self.id { Ok(opened) } else { Err(self.elsewhere()) }
+        if FileId::from(&about) == self.id { Ok(opened) } else { Err(self.path_changed_error()) }
     }
 
     /// Fails if the path leads elsewhere by now.
     pub fn check_path(&self) -> Result<()> {
-        self.id.vanished(&self.path).map_or(Ok(()), |_| Err(self.elsewhere()))
+        self.id.vanished(&self.path).map_or(Ok(()), |_| Err(self.path_changed_error()))
     }
 
-    fn elsewhere(&self) -> EngineError {
+    fn path_changed_error(&self) -> EngineError {
         EngineError::Environment(format!(
             "{}: it no longer leads to the file or device that petal opened first, so petal stops; \
              find the program that renames files or changes links there, then start again",

@@ -77,7 +77,7 @@ fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
         return Ok(ReadsServed { asked, device, page_cache, unseen, layer: None });
     }
     if by_device as f64 >= asked as f64 * DEVICE_SHARE_MIN {
-        doubt(run, asked, counted)?;
+        check_device_bytes(run, asked, counted)?;
     }
     let page_cache = asked - by_device;
     Ok(ReadsServed { asked, device: by_device, page_cache, ..ReadsServed::default() })
@@ -186,7 +186,7 @@ pub fn is_direct(run: &Run) -> bool {
 }
 
 /// Doubts the device's bytes: there are enough, but they may be others'.
-fn doubt(run: &Run, asked: u64, counted: u64) -> Result<(), String> {
+fn check_device_bytes(run: &Run, asked: u64, counted: u64) -> Result<(), String> {
     let read_us = run.summary.io_latency_us.get("read").and_then(|read| read.mean);
     let device = run.details.device.as_ref().filter(|device| device.read_requests > 0);
     let await_us = device.map(|d| d.read_ms as f64 * 1e3 / d.read_requests as f64);

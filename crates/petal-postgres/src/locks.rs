@@ -59,10 +59,10 @@ pub fn lock_wait(rows: &[Row]) -> Option<LockWait> {
         })
     };
     let blockers = rows.iter().filter_map(|row| blocker(row).ok());
-    Some(behind(what, &blockers.collect::<Vec<_>>()))
+    Some(lock_wait_behind(what, &blockers.collect::<Vec<_>>()))
 }
 
-fn behind(what: Option<&str>, blockers: &[Blocker]) -> LockWait {
+fn lock_wait_behind(what: Option<&str>, blockers: &[Blocker]) -> LockWait {
     let names: Vec<String> = blockers.iter().map(Blocker::to_string).collect();
     let what = what.map_or_else(|| "a lock".to_owned(), shown);
     LockWait {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn wait(blocker: Blocker) -> String {
-        behind(Some("AccessShareLock on petal1.cf1"), &[blocker]).text
+        lock_wait_behind(Some("AccessShareLock on petal1.cf1"), &[blocker]).text
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct ReportsOverTime {
 /// Groups reports by instance, in the order in which instances first appear.
 pub fn of(reports: &[Report]) -> Vec<ReportsOverTime> {
     let by_name = by_key(reports.iter().map(|report| (name(report), report)));
-    by_name.into_iter().map(|(name, own)| one(name, own)).collect()
+    by_name.into_iter().map(|(name, own)| judge_instance(name, own)).collect()
 }
 
 fn name(report: &Report) -> String {
@@ -54,7 +54,7 @@ fn name(report: &Report) -> String {
     if parts.is_empty() { "no name".to_owned() } else { parts.join(" ") }
 }
 
-fn one(name: String, reports: Vec<&Report>) -> ReportsOverTime {
+fn judge_instance(name: String, reports: Vec<&Report>) -> ReportsOverTime {
     let mut notes = Vec::new();
     let minutes: Vec<f64> =
         reports.iter().filter_map(|report| number(&report.header.elapsed_min)).collect();

@@ -117,7 +117,10 @@ pub(super) fn matched<'a>(
 }
 
 /// A note on the cells that are not on both sides.
-pub(super) fn unmatched(sides: &[ComparedSide], rest: &[CellRuns<'_>]) -> Option<String> {
+pub(super) fn unmatched_cells_note(
+    sides: &[ComparedSide],
+    rest: &[CellRuns<'_>],
+) -> Option<String> {
     let named: Vec<String> = rest
         .iter()
         .take(NAMED_MAX)

@@ -175,7 +175,7 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
     let metrics = metrics(&sides, &rules.metrics)?;
     let keys = cells::keys(all);
     let (matched, rest) = cells::matched(all, &keys);
-    let unmatched = cells::unmatched(all, &rest);
+    let unmatched = cells::unmatched_cells_note(all, &rest);
     if matched.is_empty() {
         return Err(CompareError::NothingInCommon(unmatched.unwrap_or_default()));
     }

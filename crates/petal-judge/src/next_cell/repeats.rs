@@ -34,14 +34,14 @@ pub struct RepeatedCell {
 }
 
 /// Half of the anytime-valid interval of figures, as a share of their mean.
-fn off(figures: &[f64]) -> Option<f64> {
+fn half_width_share(figures: &[f64]) -> Option<f64> {
     let known = Estimate::of(figures.to_vec())?.anytime();
     (known.mean > 0.0).then_some(known.half_width? / known.mean)
 }
 
 /// Returns why a cell with these figures is not repeated any more, if it is not.
 pub(crate) fn end(figures: &[f64], precision: f64, runs_max: usize) -> Option<CellEnd> {
-    match off(figures) {
+    match half_width_share(figures) {
         Some(off) if off <= precision => Some(CellEnd::Width),
         _ => (figures.len() >= runs_max).then_some(CellEnd::MostRuns),
     }
@@ -60,7 +60,7 @@ impl RepeatedCell {
                 false => Some(CellEnd::NoFigures),
             };
             let name = factor_words(&factors);
-            Self { number, name, runs: loads.len(), off: off(&known), end }
+            Self { number, name, runs: loads.len(), off: half_width_share(&known), end }
         };
         cells.map(cell).collect()
     }

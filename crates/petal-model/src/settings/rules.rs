@@ -279,7 +279,7 @@ impl Judge<'_> {
         };
         let refusals: Vec<Vec<SettingError>> = candidates
             .into_iter()
-            .map(|block_size| misfits(settings, scale.blocks(block_size.into()), block_size))
+            .map(|block_size| size_errors(settings, scale.blocks(block_size.into()), block_size))
             .collect();
         let Some(first) = refusals.first() else { return };
         let everywhere = |error: &&SettingError| {
@@ -340,7 +340,7 @@ impl Settings {
             ));
         }
         errors.extend(
-            misfits(self, rows, block_size)
+            size_errors(self, rows, block_size)
                 .into_iter()
                 .filter(|error| is_run || error.key == "SCALE"),
         );
@@ -358,7 +358,7 @@ fn hot_rows(settings: &Settings, block_size: u32) -> Option<HotRows> {
 }
 
 /// Settings that do not fit into `rows` blocks of `block_size`.
-fn misfits(settings: &Settings, rows: u64, block_size: u32) -> Vec<SettingError> {
+fn size_errors(settings: &Settings, rows: u64, block_size: u32) -> Vec<SettingError> {
     let mut errors = Vec::new();
     let size = format_bytes(u64::from(block_size));
     if rows < SCALE_BLOCKS_MIN {

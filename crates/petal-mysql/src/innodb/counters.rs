@@ -164,7 +164,7 @@ impl StorageCounters for InnodbCounters {
                 raw.insert(LOG_SYNCS.to_owned(), syncs);
             }
         }
-        let positions = log_position(&raw).zip(either(
+        let positions = log_position(&raw).zip(first_known(
             &raw,
             "Innodb_lsn_last_checkpoint",
             "Innodb_redo_log_checkpoint_lsn",
@@ -201,13 +201,13 @@ fn log_syncs(raw: &BTreeMap<String, u64>, files: &[FileEvents]) -> Option<u64> {
     delta(data.5, *all)
 }
 
-fn either(raw: &BTreeMap<String, u64>, one: &str, other: &str) -> Option<u64> {
+fn first_known(raw: &BTreeMap<String, u64>, one: &str, other: &str) -> Option<u64> {
     raw.get(one).or_else(|| raw.get(other)).copied()
 }
 
 /// Bytes that were ever put into the log.
 fn log_position(raw: &BTreeMap<String, u64>) -> Option<u64> {
-    either(raw, "Innodb_lsn_current", "Innodb_redo_log_current_lsn")
+    first_known(raw, "Innodb_lsn_current", "Innodb_redo_log_current_lsn")
 }
 
 /// Makes the I/O counts. InnoDB reads and writes each page of a data file by a separate request.

@@ -43,8 +43,8 @@ impl MergedSeconds {
             row.rows_asked = row.rows_asked.zip(second.rows_asked).map(|(a, b)| a.plus(&b));
             row.errors += second.errors;
             row.sessions += second.sessions;
-            row.io = either(row.io, counted, |a, b| a.plus(&b));
-            row.device = either(row.device, device, |a, b| a.plus(&b));
+            row.io = add_known(row.io, counted, |a, b| a.plus(&b));
+            row.device = add_known(row.device, device, |a, b| a.plus(&b));
             row.cpu = row.cpu.or(cpu);
             row.checkpoints = row.checkpoints.or(second.checkpoints);
             row.vacuums = row.vacuums.or(second.vacuums);
@@ -73,7 +73,7 @@ fn end_s(row: &Second) -> f64 {
     row.from_s + row.length_s
 }
 
-fn either<T>(ours: Option<T>, theirs: Option<T>, plus: impl Fn(T, T) -> T) -> Option<T> {
+fn add_known<T>(ours: Option<T>, theirs: Option<T>, plus: impl Fn(T, T) -> T) -> Option<T> {
     match (ours, theirs) {
         (Some(ours), Some(theirs)) => Some(plus(ours, theirs)),
         (ours, theirs) => ours.or(theirs),
