@@ -76,7 +76,9 @@ fn figures(shares: &[(String, &CalibratedShare)]) -> Vec<Chart> {
         let on = shares.iter().filter(|(_, share)| share.curve.as_deref() == Some(curve));
         let on: Vec<_> = on.filter(|(_, share)| share.device_depth > 0.0).collect();
         let (name, label) = match (shares, on.as_slice()) {
-            ([(name, _)], [(_, share)]) => (name.clone(), Some(format!("{name}\n{}", said(share)))),
+            ([(name, _)], [(_, share)]) => {
+                (name.clone(), Some(format!("{name}\n{}", share_words(share))))
+            }
             _ => (format!("runs, {curve}"), None),
         };
         let marks = |pick: fn(&CalibratedShare) -> Option<f64>| Trace {
@@ -132,7 +134,7 @@ fn curves<'a>(shares: &'a [(String, &CalibratedShare)]) -> Vec<(&'a str, &'a [Ca
     [READ, MIX, WRITE].into_iter().filter_map(of).collect()
 }
 
-fn said(share: &CalibratedShare) -> String {
+fn share_words(share: &CalibratedShare) -> String {
     let of_curve = |part| format!("{} of the curve", per_cent(part));
     match calibration::too_low(share) {
         Some(_) => "calibration too low".to_owned(),

@@ -28,7 +28,10 @@ const NOTE: &str = "The point is the change from A, the bar its 95 % interval: u
 pub fn comparison(comparison: &Comparison, held: &[LimitResult]) -> Result<String, HtmlError> {
     let names: Vec<&str> = comparison.sides.iter().map(|side| side.name.as_str()).collect();
     let metrics = metrics_different_first(comparison);
-    let charts = metrics.iter().enumerate().map(|(at, metric)| chart(at, metric, comparison));
+    // A figure without a known change is in its table alone.
+    let is_known = |metric: &&&str| rows(metric, comparison).iter().any(|row| row.change.is_some());
+    let drawn = metrics.iter().filter(is_known).enumerate();
+    let charts = drawn.map(|(at, metric)| chart(at, metric, comparison));
     let sides = || comparison.sides.iter().enumerate();
     let found = sides().flat_map(|(at, side)| side_findings(side).map(move |it| [letter(at), it]));
     let figures = metrics.iter().enumerate().fold(

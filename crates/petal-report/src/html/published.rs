@@ -69,7 +69,7 @@ pub(super) fn strip(own: &[(String, f64)]) -> Chart {
             caveat.clone(),
         ]
     });
-    let heading = "result | mix | sessions | requests/s | read us | to know of it";
+    let heading = "result | mix | sessions | requests/s | read us | caveat";
     let values = Table::of_figures(heading).with_rows(of_own.chain(of_published));
     let variants = vec![Variant { name: "log", svg: plot.finish() }];
     Chart::new(id, title, NOTE, variants, values)

@@ -1,7 +1,7 @@
 //! The page of one run: the line to paste and warnings first, then the run over time, the layers,
 //! the time spent, all tables, and the tested system.
 
-use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, rate, whole};
+use super::super::numbers::{UNKNOWN, counted, decimal, micros, or_dash, rate};
 use super::super::run::{
     Facts, counters, differences, drivers, elasticity, events, interference, layers, load, os,
     outages, resources, seconds, server_report, tested, waterfall, write_ledger,
@@ -56,6 +56,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
     let page = Page {
         title: format!("petal: {heading}"),
         heading,
+        answer: interference::lines(run).join(". "),
         facts: [
             Some(moment(&summary.started_at)),
             Some(format!("{} s", decimal(summary.elapsed_s, 1))),
@@ -116,7 +117,7 @@ fn of_outages(run: &Run) -> Option<Section> {
 
 fn shape(run: &Run) -> String {
     let summary = &run.summary;
-    let sessions = format!("{} sessions", whole(u64::from(summary.sessions)));
+    let sessions = counted(summary.sessions, "session");
     let number = |key: &str| summary.setting_number(key).map(|value| format!("{value:.0}"));
     match (number("readers"), number("writers")) {
         (None, None) if summary.has_kind_rates() => format!("{sessions}, a rate for each kind"),

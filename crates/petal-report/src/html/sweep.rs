@@ -95,7 +95,7 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
     let Some((line, point)) = drawn::highest_peak(petals) else { return Vec::new() };
     let figure = |name: &str, show: fn(f64) -> String| or_dash(point.figure(name), show);
     let half = point.piops.as_ref().and_then(|seen| seen.half_width);
-    let interval = or_dash(half, |half| format!("\u{b1} {}, 95 % of the mean", rate(half)));
+    let interval = or_dash(half, |half| format!("\u{b1} {} (95 % interval)", rate(half)));
     let served_by = or_dash(point.served_by.as_ref(), Clone::clone);
     let mut after = drawn::after_peak(line);
     if let Some(bend) = &line.bend_back {

@@ -5,7 +5,7 @@ use petal_model::record::Run;
 use petal_model::record::interference::{NeighbourPrice, PricedFigure, PricedLayer};
 use petal_model::stats::histogram::LatencySummary;
 
-use crate::charts::{Chart, ChartFrame, Color, Plot, PlotAxis, Scale, Variant};
+use crate::charts::{Chart, ChartFrame, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};
 use crate::numbers::{UNKNOWN, micros, or_dash, rate};
 use crate::table::Table;
 
@@ -76,24 +76,26 @@ fn signed(share: f64) -> String {
 
 /// Every figure of every neighbour, by layer.
 pub(crate) fn table(run: &Run) -> Table {
-    table_of(run, |_| true)
+    table_of(run, |_| true, true)
 }
 
-/// The known figures, for a screen; of three neighbours and more only figures of the users.
+/// The known figures, for a screen; of several neighbours only figures of the users. The lines above
+/// say all that this column does.
 pub(crate) fn brief_table(run: &Run) -> Table {
     let count = run.summary.interference.as_ref().map_or(0, Vec::len);
     let is_shown = move |figure: &PricedFigure| match count {
-        0..=2 => figure.share.is_some(),
-        3..=6 => figure.layer == PricedLayer::Users,
-        _ => figure.layer == PricedLayer::Users && figure.figure == "p99",
+        0..=1 => figure.share.is_some(),
+        2 => figure.layer == PricedLayer::Users,
+        3..=4 => figure.layer == PricedLayer::Users && figure.figure == "p99",
+        _ => false,
     };
-    table_of(run, is_shown)
+    table_of(run, is_shown, false)
 }
 
-fn table_of(run: &Run, is_shown: impl Fn(&PricedFigure) -> bool) -> Table {
-    let heading =
-        "neighbour | layer | figure | without: | with: | change: | 95 % interval: | remark";
-    let mut table = Table::headed(heading);
+fn table_of(run: &Run, is_shown: impl Fn(&PricedFigure) -> bool, has_findings: bool) -> Table {
+    let heading = "neighbour | layer | figure | without: | with: | change: | 95 % interval:";
+    let last = if has_findings { " | finding" } else { "" };
+    let mut table = Table::headed(&format!("{heading}{last}"));
     for price in run.summary.interference.iter().flatten() {
         let mut name = price.neighbour.chars().take(NAME_MAX).collect::<String>();
         let mut layer = "";
@@ -103,7 +105,7 @@ fn table_of(run: &Run, is_shown: impl Fn(&PricedFigure) -> bool) -> Table {
                 unit => format!("{} {unit}", rate(value)),
             };
             let is_same = std::mem::replace(&mut layer, figure.layer.words()) == layer;
-            table.row([
+            let figures = [
                 std::mem::take(&mut name),
                 if is_same { String::new() } else { layer.to_owned() },
                 figure.figure.clone(),
@@ -113,8 +115,8 @@ fn table_of(run: &Run, is_shown: impl Fn(&PricedFigure) -> bool) -> Table {
                 or_dash(figure.interval, |(low, high)| {
                     format!("{} to {}", number(low), number(high))
                 }),
-                remark(figure),
-            ]);
+            ];
+            table.row(figures.into_iter().chain(has_findings.then(|| finding_words(figure))));
         }
     }
     table
@@ -123,7 +125,7 @@ fn table_of(run: &Run, is_shown: impl Fn(&PricedFigure) -> bool) -> Table {
 /// Letters of a neighbour's name in the table.
 const NAME_MAX: usize = 16;
 
-fn remark(figure: &PricedFigure) -> String {
+fn finding_words(figure: &PricedFigure) -> String {
     match (&figure.why_unknown, figure.is_found) {
         (Some(why), _) => why.clone(),
         (None, true) => "a difference".to_owned(),
@@ -166,20 +168,27 @@ pub(crate) fn chart(run: &Run) -> Option<Chart> {
     let until_s = line.last().map_or(1.0, |(at_s, _)| at_s + 1.0);
     let title = format!("{name} of the response time, with and without neighbours");
     let texts = ("interference-linear", title.as_str(), "response time over time, slots shaded");
-    let across = PlotAxis::new(Scale::between(0.0, until_s), "s");
-    let up = PlotAxis::new(Scale::linear([0.0, most]), "us");
+    let across = PlotAxis::new(Scale::between(0.0, until_s), "seconds since the trigger");
+    let up_label = format!("{name} of the response time, us (petal's clock)");
+    let up = PlotAxis::new(Scale::linear([0.0, most]), &up_label);
     let mut plot = Plot::new(&ChartFrame::wide(texts, 200.0, across, up));
     for slot in seen.slots.iter().filter(|slot| slot.from_s < until_s) {
         let Some(index) = slot.neighbour else { continue };
         let place = [(slot.from_s, 0.0), (slot.to_s.min(until_s), most)];
-        plot.rectangle(place, Color::Series(1 + index), 0.15);
+        plot.series(1 + index, |plot| plot.rectangle(place, Color::Series(1 + index), 0.15));
     }
     plot.series(0, |plot| plot.line(&line, Color::Series(0), 1.6));
     let rows = line.iter().map(|(at_s, us)| [decimal(*at_s, 0), micros(*us)]);
     let table = Table::of_columns(["second", name]).with_rows(rows);
     let note =
-        "From the intended start, by petal's clock. Shaded: a neighbour was on, a color for each.";
-    Some(Chart::new("interference", &title, note, Variant::linear(plot.finish()), table))
+        "From the intended start. A slot is shaded in the color of the neighbour at work in it.";
+    let neighbours = seen.neighbours.iter().enumerate();
+    let areas = neighbours
+        .map(|(index, it)| ChartSeries::area(1 + index, &it.name, Color::Series(1 + index)));
+    let legend = std::iter::once(ChartSeries::line(0, name, Color::Series(0), "", None));
+    let variants = Variant::linear(plot.finish());
+    let chart = Chart::new("interference", &title, note, variants, table);
+    Some(chart.with_series(legend.chain(areas)))
 }
 
 /// A run of ten pairs with a neighbour that makes response times a third longer.
@@ -247,9 +256,24 @@ mod tests {
         let said = lines(&run).join("\n");
         assert!(said.starts_with("vacuum costs users: p99 +3") && said.contains(" to "), "{said}");
         assert!(said.contains("throughput no difference found (under "), "{said}");
-        let shown = within(80, || crate::text::brief_interference(&run, "petal-results/x"));
+        let shown = within(80, || crate::text::brief(&run, "petal-results/x"));
         assert!(shown.lines().count() <= 40 && shown.contains("vacuum costs users"), "{shown}");
-        assert!(chart(&run).is_some_and(|chart| chart.title.starts_with("p50 of")));
+        let drawn = chart(&run).unwrap();
+        assert!(drawn.title.starts_with("p50 of"), "{}", drawn.title);
+        let legend: Vec<&str> = drawn.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(legend, ["p50", "vacuum"]);
+        for count in 1..=6 {
+            let mut several = run.clone();
+            let prices = several.summary.interference.as_mut().unwrap();
+            *prices = vec![prices[0].clone(); count];
+            let finding = run.summary.findings[0].clone();
+            let grave = petal_model::record::Severity::Warning;
+            let finding = petal_model::record::Finding { severity: grave, ..finding };
+            several.summary.findings = vec![finding; 9];
+            let shown = within(80, || crate::text::brief(&several, "petal-results/x"));
+            assert!(shown.lines().count() <= 40, "{shown}");
+            assert!(shown.lines().filter(|line| line.starts_with("neighbour ")).count() <= 1);
+        }
         let price = &mut run.summary.interference.as_mut().unwrap()[0];
         price.why_unknown = Some("it failed: exit code 2".to_owned());
         assert_eq!(lines(&run), ["vacuum: the price is unknown (it failed: exit code 2)"]);
