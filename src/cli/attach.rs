@@ -13,11 +13,11 @@ use super::{args, live, signals, sweep as sweep_command};
 
 const EXAMPLES: &str = "\
 Examples:
-  petal attach petal-results/20261120T140000Z-sqlite-8x-u20   a run that goes on
-  petal attach petal-results/sweep-sqlite-1a2b3c4d           a sweep, and the cell that runs
+  petal attach petal-results/20261120T140000Z-sqlite-8x-u20
+  petal attach petal-results/sweep-sqlite-1a2b3c4d   and the cell that runs
 
-Keys: q leaves, and the work goes on; s stops the work cleanly, as Ctrl-C in its own terminal.
-When the work ends, its result is printed.";
+Keys: q leaves, and the work goes on; s stops the work cleanly, as Ctrl-C in its
+own terminal. When the work ends, its result is printed.";
 
 pub fn command() -> Command {
     Command::new("attach")

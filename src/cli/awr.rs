@@ -25,25 +25,28 @@ use super::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  petal awr awr.txt.1 awr.txt.8 awr.txt.64       a line each; sessions from the names
-  petal awr --csv results/ > results.csv         every report below a folder, all columns
-  petal awr --json awrrpt_1_10_11.html           every figure, as printed and with its section
-  petal awr -q reports.zip                       without findings, except for errors
-  petal awr --explain awrrpt_1_10_11.html        where each column came from
-  petal awr --format awr_info awr.txt.*          the columns of awr_info, for scripts
-  petal awr --format events awr.txt.*            Filename, Event, Waits, Time(s), Latency, IOPS
-  petal awr --format tablespaces awr.txt.*       CSV of tablespaces and files; io: functions, types
-  petal awr --over-time --html week.html awr/    outliers against the same hours of other days
-  petal awr --xlsx awr.xlsx results/             a workbook: petals, all columns, wait events
+  petal awr awr.txt.1 awr.txt.8 awr.txt.64  a line each; sessions by the names
+  petal awr --csv results/ > results.csv    each report of a folder, all columns
+  petal awr --json awrrpt_1_10_11.html      each figure, as printed
+  petal awr -q reports.zip                  without findings, except for errors
+  petal awr --explain awrrpt_1_10_11.html   where each column came from
+  petal awr --format awr_info awr.txt.*     the columns of awr_info, for scripts
+  petal awr --format events awr.txt.*       a row for each wait event
+  petal awr --format tablespaces awr.txt.*  CSV; also files, and io: functions
+  petal awr --over-time --html week.html awr/
+                                            outliers against the same hours of
+                                            other days
+  petal awr --xlsx awr.xlsx results/        a workbook: petals, columns, waits
   petal awr --petals out.html awr_0_*.txt awr_20_*.txt
-  petal awr --petals out.html --pattern '{update_pct}/{sessions}/awr.txt' results/
+  petal awr --petals out.html \\
+    --pattern '{update_pct}/{sessions}/awr.txt' results/
 
-Reads text, HTML, .mht, mails, copies with tabs and Markdown tables, excerpts; gzip'd, in zip and
-tar archives; 9i to 23ai: AWR of an instance, of a cluster, of a pluggable database, and Statspack.
-docs/awr.md describes every column.
+Reads text, HTML, .mht, mails, copies with tabs and Markdown tables, excerpts;
+gzip'd, in zip and tar archives; 9i to 23ai: AWR of an instance, of a cluster,
+of a pluggable database, and Statspack. docs/awr.md describes every column.
 
-Exit codes: 0 done; 1 a file is no such report; 2 usage; 3 a file cannot be read. The other
-files are shown.";
+Exit codes: 0 done; 1 a file is no such report; 2 usage; 3 a file cannot be
+read. The other files are shown.";
 
 /// Reading that takes longer than this shows its progress.
 const PROGRESS_AFTER: Duration = Duration::from_secs(2);
@@ -261,14 +264,14 @@ impl ReportFiles<'_> {
                 self.console.phase("reading reports", left, ProgressUnit::Items);
                 is_shown = true;
             }
-            self.one(path, *of_folder);
+            self.read_one(path, *of_folder);
             if is_shown {
                 self.console.advance(1);
             }
         }
     }
 
-    fn one(&mut self, path: &Path, of_folder: bool) {
+    fn read_one(&mut self, path: &Path, of_folder: bool) {
         let read = petal_awr::read(path);
         let is_among_others = of_folder || read.is_archive;
         let reports = self.reports.len();

@@ -24,13 +24,15 @@ use super::{live, metrics, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
-  petal calibrate /data/petal-calibrate.dat            a file that is made, measured and removed
+  petal calibrate /data/petal-calibrate.dat   petal makes and removes it
   petal calibrate /dev/nvme1n1 --destroy-data /dev/nvme1n1
-  petal calibrate /data/x.dat --max-latency read.p99=10ms --max-latency log.p99=5ms
+  petal calibrate /data/x.dat --max-latency read.p99=10ms \\
+    --max-latency log.p99=5ms
   petal calibrate /data/x.dat --depths 1,16,64 --seconds 60 --json | jq .best
 
-The result is in petal-results/<UTC stamp>-calibrate/. A copy in the folder of --calibrations serves
-later runs on the same device. Ctrl-C keeps the measurements until then.";
+The result is in petal-results/<UTC stamp>-calibrate/. A copy in the folder of
+--calibrations serves later runs on the same device. Ctrl-C keeps the
+measurements until then.";
 
 const DEPTH_MAX: u32 = 4096;
 /// Parameters that a flag of this command sets; others of the file and the environment

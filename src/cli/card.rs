@@ -14,7 +14,7 @@ use super::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  petal card petal-results/sweep-sqlite-1a2b3c4d   card.svg and card.md in the record's folder
+  petal card petal-results/sweep-sqlite-1a2b3c4d   card.svg and card.md, there
   petal card DIR --out docs/images >> README.md
 
 Prints the Markdown, too. The drawing needs no other file and runs no script.";

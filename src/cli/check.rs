@@ -28,7 +28,7 @@ const EXAMPLES: &str = "\
 Examples:
   petal check                            this host, and the data in ./petal-data
   petal check --db sqlite:/data/petal    the device under /data/petal
-  petal check -s 8 --db oracle://u@h/s   before a load: room, and a small test table
+  petal check -s 8 --db oracle://u@h/s   before a load: room, a test table
 
 Exit code 1 if something would spoil a test, else 0.";
 

@@ -31,15 +31,15 @@ const VERSUS: &str = "vs";
 
 const EXAMPLES: &str = "\
 Examples:
-  petal compare results-before results-after       two sweeps, runs, or folders of runs
+  petal compare results-before results-after   two sweeps, runs, folders of runs
   petal compare petal-results/*-before vs petal-results/*-after
-  petal compare SWEEP --by db                       a sweep over two targets: paired by round
-  petal compare table.csv --by compression          a published table, before and after in it
-  petal compare table.csv                           one side alone: its petals
-  petal compare petal-results/*-costs               two results of petal costs
-  petal compare A B --fail-if 'piops < -5%'         for a script; several may be given
-  petal compare A B --html page.html               a page with charts, one file
-  petal compare A B --format markdown              a comment for a pull request
+  petal compare SWEEP --by db                two targets: paired by round
+  petal compare table.csv --by compression   a published table with both sides
+  petal compare table.csv                    one side alone: its petals
+  petal compare petal-results/*-costs        two results of petal costs
+  petal compare A B --fail-if 'piops < -5%'  for a script; several may be given
+  petal compare A B --html page.html         a page with charts, one file
+  petal compare A B --format markdown        a comment for a pull request
 
 An interval needs three runs on each side. Sides that were run in turn are
 paired by round. Others are compared by Welch's test, and the difference
@@ -48,9 +48,10 @@ A limit is judged against the change over all cells, and against each cell.
 A table has a header, with the factor columns first. The name of a figure ends
 in its unit (reads_s, read_us, read_ms, mb_s). _node1, _node2 are summed.
 
-Exit codes: 0 done, every limit kept; 1 a limit failed (the whole interval over all
-cells is past it, or a cell is proven past it); 2 usage; 3 environment; 4 inconclusive:
-the interval includes the limit or is missing, or a cell has no complete run on a side.";
+Exit codes: 0 done, every limit kept; 1 a limit failed (the whole interval over
+all cells is past it, or a cell is proven past it); 2 usage; 3 environment;
+4 inconclusive: the interval includes the limit or is missing, or a cell has no
+complete run on a side.";
 
 pub fn command() -> Command {
     Command::new("compare")
@@ -95,7 +96,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     check_page(matches)?;
     let sides = sides(matches, console)?;
     if let [side] = sides.as_slice() {
-        return alone(side, format, matches, console);
+        return show_one_side(side, format, matches, console);
     }
     let found = break_points(matches)?;
     if found.len() > 1 && format == AnswerFormat::Text {
@@ -248,7 +249,7 @@ fn shown(
 }
 
 /// Shows the lines of a single side.
-fn alone(
+fn show_one_side(
     side: &ComparedSide,
     format: AnswerFormat,
     matches: &ArgMatches,

@@ -282,7 +282,7 @@ fn style(total: u64, unit: ProgressUnit) -> ProgressStyle {
             "{wide_msg} {bar:20} {bytes}/{total_bytes} {binary_bytes_per_sec}, {left}"
         }
         (_, ProgressUnit::Items) => "{wide_msg} {bar:20} {human_pos}/{human_len} {rate}, {left}",
-        (_, ProgressUnit::Seconds) => "{msg}: {pos} s of at most {len} s",
+        (_, ProgressUnit::Seconds) => "{wide_msg} {pos} s of at most {len} s",
     };
     let left = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
         let units_left = state.len().map_or(0, |length| length.saturating_sub(state.pos()));
@@ -305,9 +305,10 @@ fn left_words(done: u64, units_left: u64, left: Duration) -> String {
     }
 }
 
-/// A rate of items, by the minute if it is low.
+/// A rate of items, by the minute if it is low; unknown before the first.
 fn items_per_time(per_second: f64) -> String {
     match per_second {
+        none if none <= 0.0 => "-/s".to_owned(),
         slow if slow < 10.0 => format!("{:.1}/min", slow * 60.0),
         fast => format!("{}/s", whole(fast as u64)),
     }

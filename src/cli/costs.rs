@@ -19,12 +19,13 @@ use super::{live, metrics, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
-  petal costs --db postgres://user@host/db           what to set, and how sure it is
+  petal costs --db postgres://user@host/db      what to set, and how sure it is
   petal costs --db postgres://user@host/db --cached 0 --sessions 16
   petal costs --db postgres://user@host/db --json | jq .statements
 
-Measures on schemas 1 and 2 (petal setup -s 2), or loads two tables and drops them afterwards.
-petal changes no setting. Kept in petal-results/<UTC stamp>-costs/. Ctrl-C keeps whole rounds.";
+Measures on schemas 1 and 2 (petal setup -s 2), or loads two tables and drops
+them afterwards. petal changes no setting. The result is in
+petal-results/<UTC stamp>-costs/. Ctrl-C keeps whole rounds.";
 
 pub fn command() -> Command {
     let command = Command::new("costs")

@@ -18,13 +18,13 @@ use super::output;
 
 const EXAMPLES: &str = "\
 Examples:
-  petal gallery petal-results --out gallery       every sweep and run below a folder
+  petal gallery petal-results --out gallery     each sweep and run of a folder
   petal gallery nas/* local/* --out /var/www/petal
   petal gallery petal-results --out gallery --max-latency op.p99=2ms
 
-Writes FOLDER/index.html: one page that fetches nothing. A sweep is a record; runs that differ in
-sessions and mix alone are one record, too. PRICE_PER_MONTH of the settings gives the
-price of 1,000 delivered I/O requests per second.";
+Writes FOLDER/index.html: one page that fetches nothing. A sweep is a record;
+runs that differ in sessions and mix alone are one record, too. PRICE_PER_MONTH
+of the settings gives the price of 1,000 delivered I/O requests per second.";
 
 const INDEX: &str = "index.html";
 /// Folders within folders.

@@ -17,18 +17,20 @@ use super::format::{self, AnswerFormat};
 
 const EXAMPLES: &str = "\
 Examples:
-  petal history nightly/*                          every figure, a row for each day
+  petal history nightly/*                     each figure, a row for each day
   petal history nightly --metric piops,op_p99_us --fail-if 'piops < -5%'
-  petal history nightly/* --format bmf             the newest group's figures, for bencher.dev
-  petal history results/* --by petal               over petal's versions; also database, kernel,
-                                                   host, or any setting
+  petal history nightly/* --format bmf        for bencher.dev: the newest group
+  petal history results/* --by petal          over petal's versions; also
+                                              database, kernel, host, a setting
 
-Groups are in the order of their first runs. petal finds lasting changes of level: changes that are
-large next to the variation between groups. For two or three groups use petal compare.
+Groups are in the order of their first runs. petal finds lasting changes of
+level: changes that are large next to the variation between groups. For two or
+three groups use petal compare.
 
-Exit codes: 0 done, every limit kept; 1 the newest change, or the change from first to newest, is
-past a limit with its whole interval; 2 usage; 3 environment; 4 inconclusive: the interval of the
-newest change or groups includes the limit or is unknown, or a cell has no complete run.";
+Exit codes: 0 done, every limit kept; 1 the newest change, or the change from
+first to newest, is past a limit with its whole interval; 2 usage;
+3 environment; 4 inconclusive: the interval of the newest change or groups
+includes the limit or is unknown, or a cell has no complete run.";
 
 pub fn command() -> Command {
     Command::new("history")

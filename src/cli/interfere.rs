@@ -23,23 +23,26 @@ use super::{metrics, run, signals, source};
 const EXAMPLES: &str = "\
 Examples:
   petal interfere --db postgres://user@host/db --rate 500 --with vacuum
-  petal interfere --rate 500 --with full-scan --with backup --max-latency op.p99=5ms
+  petal interfere --rate 500 --with full-scan --with backup \\
+    --max-latency op.p99=5ms
   petal interfere --rate 500 --with 'nice rsync -a /data/ /elsewhere'
-  petal interfere --rate 500 --with none       the control: it should find no difference
+  petal interfere --rate 500 --with none   the control: no difference
 
-One run at RATE. In each pair of slots a neighbour is at work in one, not in the other; the
-order is drawn from the seed. Choose a RATE of about half of the ops/s of petal run with
-these sessions. Neighbours by name: none; tenant (needs more schemas than -s);
+One run at RATE. In each pair of slots a neighbour is at work in one, not in the
+other; the order is drawn from the seed. Choose a RATE of about half of the
+ops/s of petal run with these sessions. Neighbours by name: none; tenant (needs
+more schemas than -s);
   PostgreSQL            vacuum, checkpoint, index-build, full-scan, backup
   MySQL and MariaDB     full-scan, index-build, checkpoint, backup
-Everything else is a command for /bin/sh. It ends with its slot, and begins again if it ends early.
-Ctrl-C ends both and keeps the measurements. Exit code 1: a neighbour failed, and has no price.";
+Everything else is a command for /bin/sh. It ends with its slot, and begins
+again if it ends early. Ctrl-C ends both and keeps the measurements. Exit code
+1: a neighbour failed, and has no price.";
 
 pub fn command() -> Command {
     let command = Command::new("interfere")
         .about("Measure the price of a neighbour: a backup, vacuum, script")
         .before_help(
-            "Example: petal interfere --db postgres://user@host/db -s 4 --rate 500 --with vacuum",
+            "Example: petal interfere --db postgres://u@host/db -s 4 --rate 500 --with vacuum",
         )
         .after_help(EXAMPLES)
         .arg(
@@ -90,7 +93,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     series.os_data = matches.get_one::<PathBuf>("os-data").cloned();
     let name = matches.get_one::<String>("name").map_or("interfere", String::as_str);
     let kept = series.run_once(1, Some(name))?;
-    let brief: &dyn Fn(&Run, &str) -> String = &petal_report::text::brief_interference;
+    let brief: &dyn Fn(&Run, &str) -> String = &petal_report::text::brief;
     run::show(&kept, matches, console, Some(brief))?;
     let unpriced = kept.run.summary.finding("neighbour-failed");
     let is_unpriced = kept.run.summary.interference.iter().flatten();

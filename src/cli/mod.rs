@@ -265,8 +265,8 @@ fn quoting_printable(error: clap::Error, arguments: &[OsString]) -> (clap::Error
 
 #[cfg(test)]
 mod tests {
-    /// Longer lines clap breaks once more: the rest of one has a line of its own.
-    const COLUMNS: usize = 100;
+    /// Width of the smallest usual terminal.
+    const COLUMNS: usize = 80;
 
     #[test]
     fn the_options_of_a_run_begin_with_the_flags_that_everybody_uses() {
@@ -281,22 +281,27 @@ mod tests {
         assert_eq!(names[..6], wanted, "{names:?}");
     }
 
+    /// Longer lines of a text with breaks of its own are broken once more on a terminal: the rest of
+    /// one has a line of its own.
     #[test]
-    fn the_list_of_commands_fits_in_80_columns() {
-        let help = super::help_template();
-        let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
-        assert!(long.is_empty(), "{long:?}");
-    }
-
-    #[test]
-    fn text_under_help_fits_in_its_lines() {
-        let command = super::command();
-        for command in command.get_subcommands().chain([&command]) {
-            let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-            // A single paragraph has no breaks of its own.
-            let lines = text.lines().filter(|line| *line != text);
-            let long: Vec<&str> = lines.filter(|line| line.chars().count() > COLUMNS).collect();
-            assert!(long.is_empty(), "{}: {long:?}", command.get_name());
+    fn help_fits_in_80_columns_without_a_second_break() {
+        let is_long = |line: &&str| line.chars().count() > COLUMNS;
+        let list = super::help_template();
+        assert_eq!(list.lines().find(is_long), None);
+        let mut all = super::command();
+        all.build();
+        for command in std::iter::once(&all).chain(all.get_subcommands()) {
+            let texts = [command.get_before_help(), command.get_after_help()];
+            for text in texts.into_iter().flatten().map(ToString::to_string) {
+                // A single paragraph has no breaks of its own.
+                let long = text.lines().filter(|line| *line != text).find(is_long);
+                assert_eq!(long, None, "{}", command.get_name());
+            }
+            let mut shown = command.clone().term_width(COLUMNS);
+            for help in [shown.render_help(), shown.render_long_help()] {
+                let help = help.to_string();
+                assert_eq!(help.lines().find(is_long), None, "{}", command.get_name());
+            }
         }
     }
 

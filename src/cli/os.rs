@@ -29,8 +29,10 @@ Examples:
   petal os --out dbhost.ndjson --path /var/lib/postgresql --server 812
   petal os --out dbhost.ndjson --devices nvme0n1,nvme1n1 --seconds 900
 
-On the host that drives: petal run --db postgres://dbhost/... --os-data dbhost.ndjson
-or, if the file is copied later: petal report DIR --os-data dbhost.ndjson
+On the host that drives:
+  petal run --db postgres://dbhost/... --os-data dbhost.ndjson
+or, if the file is copied later:
+  petal report DIR --os-data dbhost.ndjson
 
 petal writes and flushes a line each second: if it is killed, no line is lost.";
 
@@ -83,7 +85,7 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
-    let devices = found(matches)?;
+    let devices = find_devices(matches)?;
     devices.unseen.iter().for_each(|reason| console.warn(&format!("not seen: {reason}")));
     let server = server(matches)?;
     let database =
@@ -133,7 +135,7 @@ fn clock(state: Option<&ClockState>) -> String {
 }
 
 /// The devices to add up: those of paths, those that are named, or every disk.
-fn found(matches: &ArgMatches) -> Result<DataDevices, CommandError> {
+fn find_devices(matches: &ArgMatches) -> Result<DataDevices, CommandError> {
     let mut files: Vec<PathBuf> =
         matches.get_many::<PathBuf>("path").unwrap_or_default().cloned().collect();
     if let Some(missing) = files.iter().find(|file| !file.exists()) {

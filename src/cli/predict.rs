@@ -15,7 +15,7 @@ use super::failure::{CommandError, Exit};
 const EXAMPLES: &str = "\
 Examples:
   petal predict petal-results/sweep-sqlite-1a2b3c4d --sessions 12,24
-  petal predict table.csv                    held-out errors of a published table
+  petal predict table.csv               held-out errors of a published table
 
 Two families of curves, interpolation in log sessions and the universal
 scalability law (USL), predict each cell from the others. The one with the least
@@ -57,7 +57,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             let text = petal_report::json::pretty(&lines);
             console.result(&text.map_err(CommandError::failed("the prediction is no JSON"))?);
         }
-        false => console.result(&petal_report::predict::render(&lines)),
+        false => console.report(|| petal_report::predict::render(&lines)),
     }
     Ok(Exit::Done)
 }

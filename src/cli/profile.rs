@@ -24,12 +24,12 @@ use super::{output, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
-  petal profile awr_1_*.html -o prod.json        AWR or Statspack reports, in any order
-  petal profile rac1/ rac2/ -o prod.json         all instances of a cluster, added by time
+  petal profile awr_1_*.html -o prod.json       AWR or Statspack, in any order
+  petal profile rac1/ rac2/ -o prod.json        a cluster's instances, by time
   petal profile --db postgres://host/db --every 10 --for 3600 -o prod.json
-                                                 a running server, by its counters; read only
-  petal profile petal-results/...-run            a run of petal
-  petal profile erp.json crm.json -o both.json   profiles added up by time of day
+                                                a running server; read only
+  petal profile petal-results/...-run           a run of petal
+  petal profile erp.json crm.json -o both.json  profiles added by time of day
 
 The file is JSON: docs/petal-profile.schema.json. petal replay drives its load.";
 

@@ -31,16 +31,17 @@ use super::{live, metrics, run as run_command, signals, source, sweep as sweep_c
 
 const EXAMPLES: &str = "\
 Examples:
-  petal replay prod.json --dry-run                  how the profile becomes operations
+  petal replay prod.json --dry-run            how it becomes operations
   petal replay prod.json --db postgres://new/db --run-time 600
-  petal replay prod.json --play all --run-time 3600  a day in an hour
-  petal replay prod.json --scale 0.5..4 --run-time 120 --repeats 3 --max-latency read.avg=1ms
-                                                    will it fit, and with how much room?
-  petal compare old-array new-array                 the folders of two such replays, side by side
+  petal replay prod.json --play all --run-time 3600   a day in an hour
+  petal replay prod.json --scale 0.5..4 --run-time 120 --repeats 3 \\
+    --max-latency read.avg=1ms                  will it fit, and with what room?
+  petal compare old-array new-array           two such replays
 
-petal profile makes the profile. The same command resumes steps that were stopped or killed. Load
-data first (petal setup), larger than the target's caches if storage served production's reads.
-docs/recipes/will-it-fit.md has an example.";
+petal profile makes the profile. The same command resumes steps that were
+stopped or killed. Load data first (petal setup), larger than the target's
+caches if storage served production's reads. docs/recipes/will-it-fit.md has an
+example.";
 
 /// Parameters that the profile sets: other sources must not set them.
 const SAID_BY_PROFILE: [&str; 9] = [
@@ -222,16 +223,15 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         }
         None => replay::fit(&request, &ground, &context)?,
     };
-    let shown = petal_report::replay::plan(&plan);
     match matches.get_flag("json") && !is_dry {
-        true => shown.lines().for_each(|line| console.warn(line)),
-        false => console.report(|| shown),
+        true => petal_report::replay::plan(&plan).lines().for_each(|line| console.warn(line)),
+        false => console.report(|| petal_report::replay::plan(&plan)),
     }
     if is_dry {
         return Ok(Exit::Done);
     }
     match given.scales().unwrap_or(&[1.0]) {
-        [scale] => once(&given, (&plan, *scale, objective), &context, console),
+        [scale] => run_once(&given, (&plan, *scale, objective), &context, console),
         scales => step_by_step(&given, (&plan, scales, dir), objective, console),
     }
 }
@@ -281,7 +281,7 @@ fn objective(matches: &ArgMatches, plan: &ReplayPlan) -> Result<Option<Objective
     format!("read.avg={read_us:.1}us").parse().map(Some).map_err(CommandError::usage)
 }
 
-fn once(
+fn run_once(
     given: &ReplayArguments<'_>,
     (plan, scale, objective): (&ReplayPlan, f64, Option<Objective>),
     context: &WorkContext<'_>,

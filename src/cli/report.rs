@@ -25,10 +25,11 @@ const EXAMPLES: &str = "\
 Examples:
   petal report petal-results/20261120T140000Z-sqlite-8x-u20
   petal report --json DIR | jq .latency_us
-  petal report petal-results/sweep-sqlite-1a2b3c4d     all of a sweep, finished or not
-  petal report --csv petal-results/* > runs.csv        a row per run
-  petal report DIR --xlsx run.xlsx             a workbook with charts
-  petal report DIR --os-data dbhost.ndjson     with the record of `petal os` on the database's host
+  petal report petal-results/sweep-sqlite-1a2b3c4d   a sweep, finished or not
+  petal report --csv petal-results/* > runs.csv    a row per run
+  petal report DIR --xlsx run.xlsx                 a workbook with charts
+  petal report DIR --os-data dbhost.ndjson         with the record of `petal os`
+                                                   on the database's host
 
 A run that was killed is rebuilt from its journal and says that it is partial.";
 

@@ -21,9 +21,9 @@ Examples:
   petal restore-settings DIR --restart-server 'systemctl restart postgresql'
   petal restore-settings DIR --db postgres://admin@one/petal --force
 
-A sweep with --server-setting puts the original values back itself. After kill -9, or if the server
-did not come back, this command does it, from server-settings.json in the sweep's folder. It does
-nothing if they are back.";
+A sweep with --server-setting puts the original values back itself. After
+kill -9, or if the server did not come back, this command does it, from
+server-settings.json in the sweep's folder. It does nothing if they are back.";
 
 pub fn command() -> Command {
     let command = Command::new("restore-settings")

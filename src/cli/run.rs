@@ -29,27 +29,32 @@ use super::{launch, live, metrics, source};
 
 const EXAMPLES: &str = "\
 Examples:
-  petal run -s 4 -t 8                          the settings of slob.conf, 32 sessions
-  petal run -s 4 --update-pct 0 --run-time 60  physical reads only
-  petal run 4 --work-loop 1000 --update-pct 20 fixed work: 4000 operations, 800 commits
-  petal run -s 4 --readers 6 --writers 2       whole sessions of one kind
-  petal run -t 8 --run-time 60 --elasticity    what limits it: 30 s measured, 30 s of experiments
-  petal run -s 4 --rate 500                    open loop: response time from the intended start
+  petal run -s 4 -t 8                        settings of slob.conf, 32 sessions
+  petal run --update-pct 0 --run-time 60     physical reads only
+  petal run 4 --work-loop 100 --update-pct 20  400 operations, 80 commits
+  petal run -s 4 --readers 6 --writers 2     whole sessions of one kind
+  petal run -t 8 --run-time 60 --elasticity  30 s measured, then 30 s of
+                                             experiments: what limits it?
+  petal run -s 4 --rate 500                  open loop: response times, counted
+                                             from when each operation was due
   petal run -s 4 --json | jq .steady.per_second   figures for a script
   petal run --update-pct 30 --run-time 14400 --until-steady=200G
-  petal run --update-pct 100 --ledger /elsewhere/run1.ledger   cut the power, then petal verify
-  petal run --rate 2000 --on-disconnect retry --ledger /elsewhere/run1.ledger   an outage: how
-      long, and which commits were lost
-  petal run -s 8 -t 8 --share 2/4 --start-at 2026-11-20T14:05:00Z   one of four driver hosts
+  petal run --update-pct 100 --ledger /elsewhere/1.ledger   cut the power, then
+                                             petal verify
+  petal run --rate 2000 --on-disconnect retry --ledger /elsewhere/1.ledger
+                                             an outage and its lost commits
+  petal run -s 8 -t 8 --share 2/4 --start-at 2026-11-20T14:05:00Z
+                                             one of four driver hosts
 
 The record is left in petal-results/<UTC stamp>-<name>/. Ctrl-C once stops
-cleanly and reports; twice stops at once. If the run is killed: petal report DIR.";
+cleanly and reports; twice stops at once. If petal is killed, use
+petal report DIR.";
 
 pub fn command() -> Command {
     let command = Command::new("run")
         .about("Run the method: settle, connect, trigger, run, record, report")
         .before_help(
-            "Example: petal run -s 4 -t 8 --update-pct 20 --run-time 300 --db sqlite:/data/petal",
+            "Example: petal run -s 4 -t 8 --update-pct 20 --run-time 300 --db sqlite:/data",
         )
         .after_help(EXAMPLES)
         .arg(

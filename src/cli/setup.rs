@@ -27,8 +27,8 @@ Examples:
   petal setup -s 8 --load-parallel-degree 4 --db sqlite:/data/petal
   petal setup IOPS 4                       SLOB's own form: tablespace, schemas
 
-Existing schemas of the requested size stay; others are refused without --replace.
-If a load is interrupted, no run accepts its unfinished schemas.";
+Existing schemas of the requested size stay; others are refused without
+--replace. If a load is interrupted, no run accepts its unfinished schemas.";
 
 pub fn command() -> Command {
     let command = Command::new("setup")

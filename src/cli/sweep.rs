@@ -30,17 +30,17 @@ const PRECISION: f64 = 0.02;
 const EXAMPLES: &str = "\
 Examples:
   petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3 --run-time 60
-  petal sweep --ladder                              peak and knee of 1 to 64 sessions
-  petal sweep --sessions 8,16 --precision 2%        as many runs as it takes
+  petal sweep --ladder                        peak and knee of 1 to 64 sessions
+  petal sweep --sessions 8,16 --precision 2%  as many runs as it takes
   petal sweep --search --max-latency read.p99=2ms   the most sessions within it
   petal sweep --sessions 8,32 --redo-stress LITE,HEAVY --update-pct 100
-  petal sweep --readers 0,16 --writers 0,4          readers, writers, and both
+  petal sweep --readers 0,16 --writers 0,4    readers, writers, and both
   petal sweep --sessions 8 --block-sz 4K,8K,16K --load -s 4 --scale 1G
   petal sweep --sessions 1,8 --db sqlite:/old/petal --db sqlite:/new/petal
   petal sweep --sessions 8 --server-setting shared_buffers=1GB,4GB \\
-    --restart-server 'systemctl restart postgresql'  a restart for each block of cells
-  petal sweep --sessions 1,2,4,8 --dry-run          cells, order and time, and no run
-  mpiexec -n 4 petal sweep --sessions 4,8,16        driven by four hosts together
+    --restart-server 'systemctl restart postgresql'   once for a block of cells
+  petal sweep --sessions 1,2,4,8 --dry-run    cells, order and time, and no run
+  mpiexec -n 4 petal sweep --sessions 4,8,16  driven by four hosts together
 
 A list of values makes an axis. Each combination of values is a cell. A round
 runs each cell once, and each round has another order. --ladder and --adaptive
@@ -52,7 +52,7 @@ pub fn command() -> Command {
     let command = Command::new("sweep")
         .about("Run every combination of several values: petals")
         .before_help(
-            "Example: petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3 --run-time 120",
+            "Example: petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3",
         )
         .after_help(EXAMPLES)
         .arg(value(

@@ -17,14 +17,16 @@ use super::{signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
-  petal verify run1.ledger                                the run's target, if DB names it, too
-  petal verify run1.ledger --db postgres://petal@standby/petal   a standby, promoted
-  petal verify host1.ledger host2.ledger                  of a run with --share: all hosts'
+  petal verify run1.ledger                    the run's target; or DB, if set
+  petal verify run1.ledger --db postgres://petal@standby/petal
+                                              a standby, promoted
+  petal verify host1.ledger host2.ledger      of a run with --share: all hosts'
   petal verify run1.ledger --json | jq .lost_commits
 
-Verify before anything else writes there. Exit codes: 0 nothing lost; 1 commits lost, or rows torn
-or wrong; 2 wrong usage, or ledgers of several runs; 3 no verdict: the ledger is damaged or of
-another load, or the target cannot be read, or it is in recovery before the ledger's last commit.";
+Verify before anything else writes there. Exit codes: 0 nothing lost; 1 commits
+lost, or rows torn or wrong; 2 wrong usage, or ledgers of several runs; 3 no
+verdict: the ledger is damaged or of another load, or the target cannot be read,
+or it is in recovery before the ledger's last commit.";
 
 pub fn command() -> Command {
     let command = Command::new("verify")

@@ -315,7 +315,7 @@ fn profiles_are_made_of_reports_and_runs_and_added() {
     let report = |name: &str| data.join(name).to_str().unwrap().to_owned();
     let (one, other) = (report("awr_19c.html"), report("sp_11g.txt"));
     let shown = work.petal(["profile", &one, "-o", "tulip.json"]).exits(0).stdout;
-    assert!(shown.starts_with("profile of TULIP: 1 intervals"), "{shown}");
+    assert!(shown.starts_with("profile of TULIP: 1 interval,"), "{shown}");
     work.petal(["profile", &one, &other]).exits(2).telling(&["these are of several databases"]);
     let rates = ["--select-rate", "50", "--update-rate", "10", "--work-unit", "2"];
     // Seconds without counters, on a busy machine, are gaps.

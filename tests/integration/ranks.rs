@@ -191,7 +191,7 @@ fn a_sweep_that_one_rank_understands_otherwise_is_refused() {
     let reported = ["called off", "share 2 of 2", "work_unit: 32, not"];
     ended(ranks.start(&args, own)).remove(0).exited(3).telling(&reported);
     let few = ["sweep", "--sessions", "1,2", "--run-time", "1", "--out", "few"];
-    ranks.all(&few).remove(0).exited(2).telling(&["1 sessions on 2 hosts"]);
+    ranks.all(&few).remove(0).exited(2).telling(&["1 session on 2 hosts"]);
 }
 
 #[test]

@@ -40,7 +40,7 @@ pub fn load_held(run: &Run, objective: Option<&Objective>) -> LoadHeld {
     }
     if let Some(lost) = summary.sessions_lost.first() {
         return LoadHeld::No(format!(
-            "{} sessions were lost, the first by {}",
+            "sessions lost: {}, the first by {}",
             whole(summary.sessions_lost.len() as u64),
             lost.code
         ));

@@ -267,7 +267,7 @@ fn predict_cell(
     let others = without(cells, at);
     let ends = others.first().zip(others.last());
     let is_inside = ends.is_some_and(|(low, high)| (low.sessions..=high.sessions).contains(&at));
-    let family = if is_inside { Ok(family) } else { beyond(at, &others, usl) };
+    let family = if is_inside { Ok(family) } else { family_beyond_cells(at, &others, usl) };
     let piops = family.as_ref().ok().and_then(|family| family.fit(&others)?.piops(at));
     // Beyond the cells the share of the nearest one holds.
     let nearest = || match ends {
@@ -286,7 +286,11 @@ fn predict_cell(
 }
 
 /// The family that predicts beyond the cells, or the reason why none does.
-fn beyond(at: f64, cells: &[CellFigures], usl: Option<&HeldOut>) -> Result<Family, String> {
+fn family_beyond_cells(
+    at: f64,
+    cells: &[CellFigures],
+    usl: Option<&HeldOut>,
+) -> Result<Family, String> {
     let last = cells.last().map_or(0.0, |cell| cell.sessions);
     if at < last {
         return Err("below all other cells".to_owned());

@@ -1,8 +1,7 @@
 //! Judges a target's own facts before a test is run on it.
 
 use super::host::{Check, CheckResult, judged};
-use petal_model::numbers::bytes;
-use petal_model::numbers::whole;
+use petal_model::numbers::{bytes, counted, whole};
 use petal_model::stats::host::HostFacts;
 use petal_model::stats::target::{
     LoadFact, LoadVerdict, LoadedSchema, Privilege, RowsFound, Target, TargetDetails,
@@ -62,9 +61,9 @@ pub fn data(
     let memory_bytes = host.memory_bytes.filter(|_| details.local);
     let cache = target.cache_bytes.map_or_else(|| "-".to_owned(), bytes);
     let value = format!(
-        "{} in {} schemas; the database's cache {cache}, memory {}",
+        "{} in {}; the database's cache {cache}, memory {}",
         data_bytes.map_or_else(|| "-".to_owned(), bytes),
-        loaded.len(),
+        counted(loaded.len() as u64, "schema"),
         memory_bytes.map_or_else(|| "-".to_owned(), bytes)
     );
     let passes_page_cache = details.direct_io.as_ref().is_some_and(|direct_io| direct_io.used);

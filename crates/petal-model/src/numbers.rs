@@ -38,6 +38,12 @@ pub fn decimal(value: f64, decimals: usize) -> String {
     fraction.map_or_else(|| format!("{sign}{units}"), |f| format!("{sign}{units}.{f}"))
 }
 
+/// A change as percent with its sign, thousands apart: `+1,612.3`, `-4.0`.
+pub fn signed_percent(share: f64, decimals: usize) -> String {
+    let text = decimal(share * 100.0, decimals);
+    if text.starts_with('-') { text } else { format!("+{text}") }
+}
+
 /// A size in powers of 1024 with three significant digits: `512 B`, `8.00 KiB`, `1.25 GiB`.
 pub fn bytes(bytes: u64) -> String {
     if bytes < 1024 {

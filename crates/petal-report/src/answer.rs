@@ -5,6 +5,7 @@ use super::table::{SCREEN_LINES, clipped, fitting, paragraph, rest};
 use petal_judge::compare::history::{FigureHistory, History, LevelChange};
 use petal_judge::compare::limits::LimitResult;
 use petal_judge::compare::{Change, ComparedCell, Comparison, Significance};
+use petal_model::numbers::signed_percent;
 
 /// Differences that a sentence names.
 const NAMED_MAX: usize = 3;
@@ -71,8 +72,8 @@ fn hidden(comparison: &Comparison, all: &[Found<'_>]) -> String {
     let bounds = of_metric.filter_map(|found| found.change.difference.interval);
     let widest = bounds.max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
     widest.map_or_else(String::new, |(low, high)| {
-        let (low, high) = (low * 100.0, high * 100.0);
-        format!("; {metric} of a cell may have changed by {low:+.0} to {high:+.0} % unseen")
+        let [low, high] = [low, high].map(|share| signed_percent(share, 0));
+        format!("; {metric} of a cell may have changed by {low} to {high} % unseen")
     })
 }
 
@@ -96,10 +97,10 @@ fn changes(comparison: &Comparison) -> Vec<Found<'_>> {
 
 /// Describes a difference, such as `read_us +12 % at UPDATE_PCT 20, SESSIONS 16`.
 fn words(found: &Found<'_>, sides: usize) -> String {
-    let percent = found.change.difference.share * 100.0;
+    let percent = signed_percent(found.change.difference.share, 1);
     let whose = if sides > 2 { format!("{}: ", letter(found.side)) } else { String::new() };
     let place = place(&found.cell.factors);
-    format!("{whose}{} {percent:+.1} %{place}", found.metric)
+    format!("{whose}{} {percent} %{place}", found.metric)
 }
 
 fn place(factors: &[(String, String)]) -> String {
@@ -197,8 +198,8 @@ pub fn of_history(history: &History) -> String {
         return format!("{longest} {groups} by {by}: {why}.");
     }
     let words = |series: &FigureHistory, change: &LevelChange, share: f64| {
-        let (percent, place) = (share * 100.0, place(&series.factors));
-        format!("{} {percent:+.1} % in {}{place}", series.metric, change.group)
+        let (percent, place) = (signed_percent(share, 1), place(&series.factors));
+        format!("{} {percent} % in {}{place}", series.metric, change.group)
     };
     let largest = changed.iter().take(NAMED_MAX);
     let named: Vec<String> =

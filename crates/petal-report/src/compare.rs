@@ -2,7 +2,7 @@
 
 use super::exact_rows::ExactRows;
 use super::json::word;
-use super::numbers::{UNKNOWN, exact, or_dash, rate};
+use super::numbers::{UNKNOWN, exact, or_dash, rate, signed_percent};
 use super::table::{Align, Table, paragraph};
 use super::text::{bullets, caveats, section};
 use petal_judge::compare::limits::{LimitOutcome, LimitResult};
@@ -162,7 +162,7 @@ pub(super) fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedF
 
 /// The change of a metric over all cells, a line for each later side; empty for a single cell.
 pub(super) fn over_all_cells(comparison: &Comparison, metric: &str) -> Vec<String> {
-    let percent = |share: f64| format!("{:+.1}", share * 100.0);
+    let percent = |share: f64| signed_percent(share, 1);
     let wholes = comparison.wholes.iter().filter(|whole| whole.metric == metric);
     let lines = wholes.map(|whole| {
         let side = match comparison.sides.len() {
@@ -199,7 +199,7 @@ pub(super) fn changed(
         return [UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, why].map(str::to_owned);
     };
     let difference = &change.difference;
-    let percent = |share: f64| format!("{:+.1}", share * 100.0);
+    let percent = |share: f64| signed_percent(share, 1);
     let (low, high) = difference.interval.unzip();
     let verdict = match change.significance {
         Significance::Significant => "yes",

@@ -18,10 +18,11 @@ const NOTES_MAX: usize = 3;
 const NOT_SHOWN: &str = "More conditions, and times of blocks asked for ahead: in report.txt";
 
 pub fn render(costs: &Costs) -> String {
-    let mut out = line(&format!(
+    let head = format!(
         "petal {} costs: {} {}, {}",
         costs.petal_version, costs.product, costs.version, costs.url
-    ));
+    );
+    let mut out = paragraph("", "  ", &head);
     for (name, value) in facts(costs) {
         out.push_str(&paragraph(&format!("{name:<8}"), &" ".repeat(8), &value));
     }

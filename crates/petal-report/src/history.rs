@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::compare::{csv_side, verdicts};
 use super::exact_rows::ExactRows;
-use super::numbers::{UNKNOWN, exact, or_dash, rate};
+use super::numbers::{UNKNOWN, exact, or_dash, rate, signed_percent};
 use super::table::{Table, paragraph};
 use super::text::{bullets, caveats, section};
 use petal_judge::compare::ContextDifference;
@@ -74,7 +74,7 @@ pub(super) fn table(series: &FigureHistory, by: &str) -> Table {
 }
 
 pub(super) fn shifted(shift: Option<Shift>) -> [String; 3] {
-    let percent = |share: f64| format!("{:+.1}", share * 100.0);
+    let percent = |share: f64| signed_percent(share, 1);
     let (low, high) = shift.and_then(|shift| shift.interval).unzip();
     [or_dash(shift, |shift| percent(shift.share)), or_dash(low, percent), or_dash(high, percent)]
 }

@@ -11,6 +11,7 @@ use super::table::{Table, markdown};
 use petal_judge::compare::history::History;
 use petal_judge::compare::limits::LimitResult;
 use petal_judge::compare::{Comparison, label};
+use petal_model::numbers::signed_percent;
 
 /// Rows of the table that is not folded.
 const ROWS_MAX: usize = 16;
@@ -77,7 +78,7 @@ pub fn history(history: &History, held: &[LimitResult]) -> String {
 
 /// Formats a change and its interval.
 fn percents(share: f64, interval: Option<(f64, f64)>) -> [String; 3] {
-    let percent = |share: f64| format!("{:+.1}", share * 100.0);
+    let percent = |share: f64| signed_percent(share, 1);
     let (low, high) = interval.unzip();
     [percent(share), or_dash(low, percent), or_dash(high, percent)]
 }

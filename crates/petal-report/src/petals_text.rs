@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::numbers::{micros, or_dash, rate, whole};
+use super::numbers::{counted, micros, or_dash, rate, whole};
 use super::table::{self, Table, paragraph};
 use super::text::{bullets, caveats, section};
 use petal_judge::petals::{Estimate, PetalLine, Petals};
@@ -69,8 +69,8 @@ fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
     }
     if let Some(cost) = price::of_line(line, objective) {
         let month = rate(cost.per_1000_piops);
-        words
-            .push_str(&format!("; 1,000 PIOPS cost {month} a month at {} sessions", cost.sessions));
+        let sessions = counted(cost.sessions, "session");
+        words.push_str(&format!("; 1,000 PIOPS cost {month} a month at {sessions}"));
     }
     words
 }
@@ -90,7 +90,7 @@ fn findings(out: &mut String, petals: &Petals) {
     let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (line, point) in points {
         for id in &point.warnings {
-            let place = format!("{}, {} sessions", line.name, point.sessions);
+            let place = format!("{}, {}", line.name, counted(point.sessions, "session"));
             places.entry(id).or_default().push(place);
         }
     }

@@ -1,6 +1,6 @@
 //! A prediction as text: the held-out errors of each family, then each line.
 
-use super::numbers::{counted, decimal, micros, or_dash, percent, rate};
+use super::numbers::{counted, decimal, micros, or_dash, percent, rate, signed_percent};
 use super::table::{Table, paragraph};
 use petal_judge::predict::{Family, PredictedCell, PredictedLine, over_lines};
 
@@ -64,7 +64,7 @@ fn of_line(line: &PredictedLine) -> String {
             or_dash(cell.piops, rate),
             or_dash(cell.read_us, micros),
             or_dash(cell.measured_piops, rate),
-            or_dash(off, |off| format!("{:+.1}", 100.0 * off)),
+            or_dash(off, |off| signed_percent(off, 1)),
             note(cell, line.used),
         ]);
     }

@@ -1,7 +1,7 @@
 //! A profile as text for a person: its rates, the busiest interval, the sources of its figures and
 //! the gaps.
 
-use super::numbers::{decimal, micros, or_dash, rate, whole};
+use super::numbers::{counted, decimal, micros, or_dash, rate, whole};
 use super::table::{Table, line, paragraph};
 use petal_model::record::profile::{Profile, ProfileInterval};
 use petal_model::stats::server_work::{WorkCount, WorkTime};
@@ -9,13 +9,14 @@ use petal_model::stats::server_work::{WorkCount, WorkTime};
 const GAPS_SHOWN: usize = 12;
 
 pub fn render(profile: &Profile) -> String {
-    let mut out = line(&format!(
-        "profile of {}: {} intervals, {} in all, from {}",
+    let head = format!(
+        "profile of {}: {}, {} in all, from {}",
         if profile.database.is_empty() { "a database without a name" } else { &profile.database },
-        whole(profile.intervals.len() as u64),
+        counted(profile.intervals.len() as u64, "interval"),
         length(profile.length_s()),
         profile.intervals.first().and_then(|it| it.begin.as_deref()).unwrap_or("an unknown time"),
-    ));
+    );
+    let mut out = paragraph("", "  ", &head);
     out.push('\n');
     let busiest = profile.busiest();
     let rows = WorkCount::ALL.into_iter().map(|figure| {
@@ -29,12 +30,13 @@ pub fn render(profile: &Profile) -> String {
     out.push_str(&Table::of_figures(heading).with_rows(rows).render());
     if let Some(busiest) = busiest {
         out.push('\n');
-        out.push_str(&line(&format!(
-            "busiest   {} for {}{}",
+        let text = format!(
+            "{} for {}{}",
             busiest.begin.as_deref().unwrap_or("an unknown time"),
             length(busiest.length_s),
             latencies(busiest),
-        )));
+        );
+        out.push_str(&paragraph("busiest   ", "          ", &text));
     }
     for gap in profile.gaps.iter().take(GAPS_SHOWN) {
         out.push_str(&paragraph("gap       ", "          ", gap));

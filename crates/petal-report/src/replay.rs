@@ -3,7 +3,7 @@
 
 use std::iter;
 
-use super::numbers::{micros, or_dash, rate};
+use super::numbers::{decimal, micros, or_dash, rate};
 use super::table::{SCREEN_LINES, Table, clipped, fitting, line, paragraph, rest};
 use petal_judge::break_point::{BreakPoint, LoadHeld, LoadStep, load_held};
 use petal_judge::replay::ReplayPlan;
@@ -42,7 +42,7 @@ pub fn plan(plan: &ReplayPlan) -> String {
 }
 
 fn times(ratio: Option<f64>) -> String {
-    or_dash(ratio, |ratio| format!("{ratio:.2}"))
+    or_dash(ratio, |ratio| decimal(ratio, 2))
 }
 
 /// Steps of a day are too many for a line.

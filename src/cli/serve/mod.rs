@@ -34,13 +34,14 @@ use shelf::Shelf;
 
 const EXAMPLES: &str = "\
 Examples:
-  petal serve petal-results                     prints a URL for a browser of this host
+  petal serve petal-results                     prints a URL for a local browser
   petal serve petal-results --address 8080      at a port that stays
   petal serve /srv/nightly --address 0.0.0.0:8080
 
-Lists every run, sweep, calibration and result of petal costs below DIR: search them, open
-their reports, compare two, download CSV and workbooks. petal only reads DIR, and answers
-only to its URL, until Ctrl-C. From another host, use ssh -L: HTTP is not encrypted.";
+Lists every run, sweep, calibration and result of petal costs below DIR: search
+them, open their reports, compare two, download CSV and workbooks. petal only
+reads DIR, and answers only to its URL, until Ctrl-C. From another host, use
+ssh -L: HTTP is not encrypted.";
 
 const CSV: &str = "text/csv; charset=utf-8";
 #[cfg(feature = "xlsx")]

@@ -38,7 +38,7 @@ pub fn run(
         }
         let time_left = pace.left((all + 1).saturating_sub(number), run_time(planned));
         let all = queue.words(all);
-        watch.heading(&format!("cell {number} of {all}, all done in {} | ", span(time_left)));
+        watch.heading(&format!("cell {number} of {all}, {} left | ", span(time_left)));
         let began = Instant::now();
         let ended = match (changes.as_deref_mut(), planned.settings(cell_run.number)) {
             (Some(changes), Some(cell)) => changes.apply(&cell.server_settings),
@@ -47,7 +47,7 @@ pub fn run(
         if context.caller.is_interrupted() {
             return Ok(failures);
         }
-        let ended = ended.and_then(|()| one(planned, held, cell_run, context));
+        let ended = ended.and_then(|()| run_cell(planned, held, cell_run, context));
         watch.heading("");
         match ended {
             Ok(None) => return Ok(failures),
@@ -85,7 +85,7 @@ pub fn run(
 
 /// Runs one cell, keeps it and enters it in the index. Returns `None` if a signal cut it; failures
 /// that affect no figure come with the run. An error means that it measured nothing.
-fn one(
+fn run_cell(
     planned: &Planned,
     held: &mut SweepFolder,
     cell_run: CellRun,

@@ -15,7 +15,7 @@ use super::super::{RunError, WorkContext, load};
 use super::SweepRequest;
 use petal_engine::{Engine, Stop};
 use petal_judge::break_point;
-use petal_model::numbers::decimal;
+use petal_model::numbers::{counted, decimal};
 use petal_model::record::replay::ReplayOf;
 use petal_model::record::sweep::{Axis, SweepPlan};
 use petal_model::settings::Settings;
@@ -182,8 +182,9 @@ fn check_shares(sessions: u32, context: &WorkContext<'_>) -> Result<(), RunError
         return Ok(());
     };
     Err(RunError::Setting(format!(
-        "a cell of {sessions} sessions on {of} hosts: some would have none; begin at {of} sessions, \
-         or start fewer petals"
+        "a cell of {} on {of} hosts: some would have none; begin at {of} sessions, or start fewer \
+         petals",
+        counted(sessions, "session")
     )))
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::cells::label;
 use super::{Change, ComparedFigure, Comparison};
 use crate::significance;
+use petal_model::numbers::{counted, signed_percent};
 use petal_model::settings::limit::{ChangeLimit, ForbiddenSide};
 
 /// Outcome of a limit, sorted from best to worst: the worst one represents several.
@@ -116,7 +117,7 @@ fn against(limit: &ChangeLimit, comparison: &Comparison, side: usize) -> Vec<Lim
         return alone.collect();
     };
     let changed = Some((whole.share, whole.interval));
-    let place = format!("over {} cells", whole.cells);
+    let place = format!("over {}", counted(whole.cells as u64, "cell"));
     let over_all = LimitCase { outcome: outcome(limit, changed), place, words: words(changed) };
     let of_cells = corrected.map(|(cell, p)| {
         cell.case(match p {
@@ -160,7 +161,7 @@ pub(super) fn outcome(limit: &ChangeLimit, changed: Option<ChangedShare>) -> Lim
 }
 
 pub(super) fn words(changed: Option<ChangedShare>) -> String {
-    let percent = |share: f64| format!("{:+.1} %", share * 100.0);
+    let percent = |share: f64| format!("{} %", signed_percent(share, 1));
     match changed {
         None => "not measured".to_owned(),
         Some((share, None)) => format!("{}, interval unknown", percent(share)),

@@ -56,7 +56,7 @@ pub(super) fn of(
         active_sets(matched),
         run_lengths(matched),
         uneven_endpoints(sides),
-        varying(sides, cells),
+        repeats_vary(sides, cells),
         outlying(sides, matched, cells),
     ];
     notes.into_iter().flatten().collect()
@@ -114,7 +114,7 @@ fn single_runs(matched: &[CellRuns<'_>]) -> Option<String> {
     let few = matched.iter().filter(|cell| cell.sides.iter().any(is_few)).count();
     (few > 0).then(|| {
         format!(
-            "single-run: {few} of {} cells have fewer than three runs on a side: the difference is \
+            "single-run: fewer than three runs on a side in {few} of {} cells: the difference is \
              shown, its significance is unknown; use --repeats 3 or more",
             matched.len()
         )
@@ -228,7 +228,7 @@ fn estimates<'a>(
     })
 }
 
-fn varying(sides: &[ComparedSide], cells: &[ComparedCell]) -> Option<String> {
+fn repeats_vary(sides: &[ComparedSide], cells: &[ComparedCell]) -> Option<String> {
     let varying = estimates(sides, cells).filter(|(.., estimate)| estimate.varies());
     let shown = varying.map(|(cell, metric, _, side, estimate)| {
         let varied = percent(estimate.variation().unwrap_or(0.0));

@@ -161,7 +161,7 @@ fn one_run_a_side_is_shown_and_unknown() {
     assert!((change.difference.share + 0.1).abs() < 1e-12);
     assert_eq!(change.significance, Significance::Unknown);
     assert_eq!(change.difference.interval, None);
-    insta::assert_snapshot!(comparison.notes.join("\n"), @"single-run: 1 of 1 cells have fewer than three runs on a side: the difference is shown, its significance is unknown; use --repeats 3 or more");
+    insta::assert_snapshot!(comparison.notes.join("\n"), @"single-run: fewer than three runs on a side in 1 of 1 cells: the difference is shown, its significance is unknown; use --repeats 3 or more");
 }
 
 #[test]

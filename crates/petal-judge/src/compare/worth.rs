@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::ComparedSide;
 use crate::by_key;
+use petal_model::numbers::counted;
 use petal_model::record::Severity;
 use petal_model::record::observation::Observation;
 
@@ -91,7 +92,8 @@ pub(super) fn effects(sides: &[ComparedSide]) -> Vec<String> {
             .iter()
             .filter(|(_, runs)| *runs > 0)
             .map(|(side, runs)| {
-                format!("{} ({runs} of {} runs)", side.name, side.observations.len())
+                let all = counted(side.observations.len() as u64, "run");
+                format!("{} ({runs} of {all})", side.name)
             })
             .collect();
         let is_all = found.iter().all(|(side, runs)| *runs == side.observations.len());

@@ -247,7 +247,8 @@ fn split(groups: &[LineGroup<'_>]) -> Vec<String> {
             .iter()
             .map(|group| {
                 let sessions: Vec<String> = group.cells.keys().map(u32::to_string).collect();
-                format!("{} at {} sessions", active(group.active_bytes), sessions.join(", "))
+                let plural = if sessions == ["1"] { "" } else { "s" };
+                format!("{} at {} session{plural}", active(group.active_bytes), sessions.join(", "))
             })
             .collect();
         let whose = factor_words(&group.factors);

@@ -116,7 +116,7 @@ fn cells_of_other_active_data_are_never_joined() {
     let petals = Petals::of(&observations);
     assert_eq!(petals.lines.len(), 2);
     assert!(petals.lines.iter().all(|line| line.points.len() == 1));
-    insta::assert_snapshot!(petals.notes.join("\n"), @"active-set-varies: UPDATE_PCT 20: the active data set is 1.00 GiB at 1 sessions and 2.00 GiB at 2 sessions; cells that differ in it are not joined by a line");
+    insta::assert_snapshot!(petals.notes.join("\n"), @"active-set-varies: UPDATE_PCT 20: the active data set is 1.00 GiB at 1 session and 2.00 GiB at 2 sessions; cells that differ in it are not joined by a line");
     assert_eq!(petals.lines[1].name, "UPDATE_PCT 20, active 2.00 GiB");
 }
 

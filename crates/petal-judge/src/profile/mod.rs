@@ -67,7 +67,7 @@ pub fn summarise(mut profile: Profile) -> Profile {
     if is_idle(&profile) {
         profile.gaps.push("idle: under one read, write or commit in ten seconds".to_owned());
     }
-    let holes = holes(&profile.intervals);
+    let holes = times_without_figures(&profile.intervals);
     if holes.len() > GAPS_SHOWN {
         profile.gaps.push(format!(
             "{} times without figures, of which the first:",
@@ -79,7 +79,7 @@ pub fn summarise(mut profile: Profile) -> Profile {
 }
 
 /// Times between intervals of which nothing is known.
-fn holes(intervals: &[ProfileInterval]) -> Vec<String> {
+fn times_without_figures(intervals: &[ProfileInterval]) -> Vec<String> {
     let hole = |pair: &[ProfileInterval]| {
         let (end, begin) = (pair[0].end_time()?, pair[1].begin_time()?);
         let slack_s = SLACK_S.min(pair[1].length_s);

@@ -2,7 +2,7 @@
 
 use super::measured::TrialMeasurements;
 use super::{ReplayPlan, ReplayTarget, ReplayedPart, redo_per_commit};
-use petal_model::numbers::{bytes, decimal, whole};
+use petal_model::numbers::{bytes, counted, decimal, rate, whole};
 use petal_model::record::profile::Profile;
 use petal_model::record::replay::ReplayOf;
 use petal_model::settings::RedoStress;
@@ -19,8 +19,8 @@ pub fn time(profile: &Profile, played: ReplayedPart) -> String {
             decimal(interval.length_s, 0)
         ),
         _ => format!(
-            "all {} intervals, {} s together",
-            whole(profile.intervals.len() as u64),
+            "{}, {} s together",
+            counted(profile.intervals.len() as u64, "interval"),
             decimal(profile.length_s(), 0)
         ),
     }
@@ -41,17 +41,17 @@ pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&TrialMeasurements>) -
                 )
             });
         lines.push(format!(
-            "{reads} single-block reads/s: {selects} SELECTs/s of {} random blocks, and the \
+            "{reads} single-block reads/s: {selects} SELECTs/s of {}, and the \
              blocks that UPDATEs read{corrected}",
-            plan.work_unit,
+            counted(plan.work_unit, "random block"),
             reads = decimal(reads, 1),
-            selects = decimal(selects, 3)
+            selects = rate(selects)
         ));
     }
     if let Some(commits) = commits {
         lines.push(format!(
             "{commits} commits/s: as many UPDATEs, each with its own commit",
-            commits = decimal(commits, 3)
+            commits = rate(commits)
         ));
     }
     let writes = of.rate(WorkCount::BlockWrites);
@@ -61,9 +61,9 @@ pub fn how(plan: &ReplayPlan, selects: f64, trial: Option<&TrialMeasurements>) -
             format!(", each of which the target wrote {per_row:.2} times in a trial")
         });
         lines.push(format!(
-            "{writes} block writes/s, {:.2} per commit: UPDATEs of {} random blocks{corrected}",
+            "{writes} block writes/s, {:.2} per commit: UPDATEs of {}{corrected}",
             writes / commits,
-            plan.update_work_unit,
+            counted(plan.update_work_unit, "random block"),
             writes = decimal(writes, 1)
         ));
     }
@@ -99,8 +99,9 @@ pub fn not_imitated(
     for figure in WorkCount::ALL {
         if let Some(ratio) = plan.ratio(figure).filter(|ratio| (ratio - 1.0).abs() > SHARE_MAX) {
             lines.push(format!(
-                "{}: {ratio:.2}x of production's{}",
+                "{}: {}x of production's{}",
                 figure.words(),
+                decimal(ratio, 2),
                 why(figure, plan, trial)
             ));
         }

@@ -1,6 +1,8 @@
 //! Petals in words: the marks, the table of values, the descriptions of a point and of the whole.
 
-use super::super::numbers::{UNKNOWN, bytes, decimal, micros, or_dash, rate};
+use super::super::numbers::{
+    UNKNOWN, bytes, counted, decimal, micros, or_dash, rate, signed_percent,
+};
 use super::super::table::Table;
 use super::{EstimateOf, PetalChart};
 use petal_judge::petals::{
@@ -49,7 +51,12 @@ fn row(line: &PetalLine, position: usize, chart: &PetalChart) -> Vec<String> {
 }
 
 /// The values of one point, as the pointer shows them.
-pub(super) fn said(line: &PetalLine, name: &str, position: usize, chart: &PetalChart) -> String {
+pub(super) fn point_words(
+    line: &PetalLine,
+    name: &str,
+    position: usize,
+    chart: &PetalChart,
+) -> String {
     let cells = row(line, position, chart);
     let named = chart.columns.split('|').zip(&cells);
     let values = named.skip(1).filter(|(_, cell)| !cell.is_empty());
@@ -89,7 +96,7 @@ fn mean(point: Option<&Point>, pick: EstimateOf, show: fn(f64) -> String) -> Str
 }
 
 pub const SUMMARY: &str = "line | peak PIOPS: | +-: | MB/s: | read us: | sessions: | \
-                           saturated from | knee | from the knee to the last point | \
+                           saturated from | knee | knee to last point | \
                            after the peak | cause | evidence";
 
 /// A line's shape and cause, in the columns of [`SUMMARY`].
@@ -97,7 +104,8 @@ pub fn summary(line: &PetalLine) -> [String; 12] {
     let peak = at(line, line.peak);
     let half = peak.and_then(PIOPS).and_then(|seen| seen.half_width);
     let piops_at = |point: &Point| {
-        format!("{} sessions: {} PIOPS", point.sessions, mean(Some(point), PIOPS, rate))
+        let sessions = counted(point.sessions, "session");
+        format!("{sessions}: {} PIOPS", mean(Some(point), PIOPS, rate))
     };
     let knee_at =
         |point| format!("{} at {} us", piops_at(point), mean(Some(point), READ_US, micros));
@@ -131,7 +139,7 @@ pub fn plateau(line: &PetalLine, plateau: &Plateau) -> String {
 
 /// `PIOPS +58 %, latency +420 %`.
 pub fn beyond_knee(BeyondKnee { piops_change, read_us_change }: BeyondKnee) -> String {
-    let percent = |share: f64| format!("{:+.0} %", share * 100.0);
+    let percent = |share: f64| format!("{} %", signed_percent(share, 0));
     format!("PIOPS {}, latency {}", percent(piops_change), percent(read_us_change))
 }
 
@@ -176,7 +184,7 @@ pub fn writer_cost(cost: &WriterCost) -> Table {
     let heading = "SELECT of | writers: | runs: | mean: | +-: | mean p50: | mean p99: | change %: | from: | \
                    to: | one block read:";
     let mean = |seen: &Option<Estimate>| or_dash(seen.as_ref(), |seen| micros(seen.mean));
-    let percent = |share: f64| format!("{:+.1}", share * 100.0);
+    let percent = |share: f64| signed_percent(share, 1);
     let rows = cost.rows.iter().map(|row| {
         let half = row.select_mean_us.as_ref().and_then(|seen| seen.half_width);
         let change = row.change.as_ref();

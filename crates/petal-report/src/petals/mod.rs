@@ -266,7 +266,7 @@ impl<'a> Drawing<'a> {
             (word.x, word.y, Word { size, is_bold, ..Word::new(&word.text, color) })
         }));
         for dot in curve.dots.iter().flatten() {
-            let said = captions::said(curve.line, &curve.name, dot.position, self.chart);
+            let said = captions::point_words(curve.line, &curve.name, dot.position, self.chart);
             plot.hit_point((dot.x, dot.y), dot.row, &said);
         }
     }

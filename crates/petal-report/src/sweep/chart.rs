@@ -31,7 +31,8 @@ pub fn petals(petals: &Petals) -> String {
     let mut text = drawing(petals, HEIGHT);
     for (letter, curve) in letters().zip(&curves) {
         let sessions: Vec<String> = curve.points.iter().map(|point| point.0.to_string()).collect();
-        let legend = format!("{letter}  {}: {} sessions", curve.name, sessions.join(", "));
+        let plural = if sessions == ["1"] { "" } else { "s" };
+        let legend = format!("{letter}  {}: {} session{plural}", curve.name, sessions.join(", "));
         text.push_str(&line(&legend));
     }
     if curves.len() > LINES_MAX {

@@ -1,7 +1,7 @@
 //! Compares several runs: their names, and the waits of their commits.
 
 use super::super::numbers::{decimal, micros, or_dash, rate, ratio, whole};
-use super::super::table::Table;
+use super::super::table::{Table, paragraph};
 use petal_model::record::Run;
 use petal_model::stats::counters::WaitClass;
 
@@ -28,11 +28,10 @@ pub fn table(runs: &[(&str, &Run)]) -> String {
             or_dash(update, micros),
         ]);
     }
-    format!(
-        "{}\nops/s, upd mean: of the steady window; commits: acknowledged to petal in the whole run; \
-         commit\n  wait s: its time in waits of the class Commit\n",
-        table.render()
-    )
+    let note = "sel, upd: latencies of whole operations in us, of the steady window, like ops/s; redo: MB/s; \
+                commits: acknowledged to petal in the whole run; commit wait s: its time in waits of the \
+                class Commit";
+    format!("{}\n{}", table.render(), paragraph("", "  ", note))
 }
 
 /// Returns the value in force, from the engine; or else the requested one.
@@ -65,8 +64,9 @@ mod tests {
           1  20261120T140000Z-server  -         914   10,972          1.00           4.52    13,195
           2  client                   client    914   10,972             -           4.52    13,195
 
-        ops/s, upd mean: of the steady window; commits: acknowledged to petal in the whole run; commit
-          wait s: its time in waits of the class Commit
+        sel, upd: latencies of whole operations in us, of the steady window, like ops/s; redo: MB/s;
+          commits: acknowledged to petal in the whole run; commit wait s: its time in waits of the class
+          Commit
         ");
     }
 }

@@ -104,10 +104,10 @@ fn head(out: &mut String, swept: &Swept) {
     }
     if let Some(run) = swept.runs.first() {
         let active = super::numbers::bytes(run.summary.active_bytes);
-        let schemas = run.summary.schemas;
+        let schemas = counted(run.summary.schemas, "schema");
         let same = |other: &Run| other.summary.active_bytes == run.summary.active_bytes;
         let which = if swept.runs.iter().all(same) { "" } else { ", in the first run" };
-        fact(out, "active data set", &format!("{active} in {schemas} schemas{which}"));
+        fact(out, "active data set", &format!("{active} in {schemas}{which}"));
     }
     for Axis { key, values } in &plan.axes {
         fact(out, key, &values.join(", "));

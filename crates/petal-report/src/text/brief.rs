@@ -2,15 +2,18 @@
 //! whole report.
 
 use super::super::run::{interference, outages};
-use super::super::table::{line, paragraph, rest};
+use super::super::table::{paragraph, rest};
 use petal_model::record::{Run, Severity};
 
 /// Findings that are shown at most, the gravest; the rest is in the report.
 const FINDINGS_MAX: usize = 3;
 
-/// `place` is the run's folder.
+/// `place` is the run's folder. A run with neighbours begins with their price.
 pub fn brief(run: &Run, place: &str) -> String {
-    let mut out = line(&petal_judge::verdict(run).to_string());
+    if run.summary.interference.is_some() {
+        return brief_interference(run, place);
+    }
+    let mut out = paragraph("", "  ", &petal_judge::verdict(run).to_string());
     out.push('\n');
     super::status(&mut out, run);
     outages::lines(run).iter().for_each(|line| out.push_str(&paragraph("", "  ", line)));
@@ -19,8 +22,7 @@ pub fn brief(run: &Run, place: &str) -> String {
     out
 }
 
-/// A run with neighbours: their price first. `place` is the run's folder.
-pub fn brief_interference(run: &Run, place: &str) -> String {
+fn brief_interference(run: &Run, place: &str) -> String {
     let mut out = String::new();
     interference::lines(run).iter().for_each(|line| out.push_str(&paragraph("", "  ", line)));
     let table = interference::brief_table(run);
@@ -66,7 +68,9 @@ mod tests {
         run.summary.findings = petal_judge::judge(&run);
         let shown = within(80, || brief(&run, "petal-results/20261120T140000Z-run"));
         insta::assert_snapshot!(shown, @"
-        PIOPS 59,432+10,000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)
+        PIOPS 59,432+10,000 | single-block read 84.3 us | redo 96.2 MB/s | served by:
+          device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s
+          (the steady window's counters are not known)
 
         status complete
         info: too-short-to-judge, single-run, small-log
