@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::support::{Mount, Workplace, number, record, skip};
 use crate::{server_mysql, server_postgres};
 
-/// The share of the device's bytes that may be unexplained: 2 % is the aim on a quiet host.
-const UNEXPLAINED_SHARE_MAX: f64 = 0.04;
+/// The share of the device's bytes that may be unexplained.
+const UNEXPLAINED_SHARE_MAX: f64 = 0.02;
 
 /// Loads, runs UPDATEs and returns the record; None if the kernel's writes cannot be seen: a skip.
 fn run_at(url: &str, scale: &str) -> Option<(Workplace, Value)> {

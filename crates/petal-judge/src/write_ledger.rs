@@ -78,6 +78,7 @@ struct BytesByCause {
     log_blocks: Option<i64>,
     merged: Option<i64>,
     late: Option<u64>,
+    uncounted: Option<u64>,
     origins: Option<WriteOrigins>,
     unexplained: Option<i64>,
 }
@@ -88,6 +89,7 @@ impl BytesByCause {
         let origins = written.origins;
         let merged = origins.and_then(|origins| merged(run, written, origins));
         let late = origins.and_then(|origins| counted_late(run, written, origins));
+        let uncounted = origins.and_then(|origins| uncounted(run, written, origins));
         let log_blocks = difference(written.log_files, written.log);
         let known = || {
             let origins = origins?;
@@ -98,6 +100,7 @@ impl BytesByCause {
                 written.new_log_files.unwrap_or(0),
                 other_files(run, origins),
                 late?,
+                uncounted?,
                 origins.file_system,
                 origins.others,
             ];
@@ -110,6 +113,7 @@ impl BytesByCause {
             log_blocks,
             merged,
             late,
+            uncounted,
             origins,
             unexplained: written
                 .device
@@ -147,6 +151,9 @@ impl BytesByCause {
         }
         if let Some(bytes @ 1..) = self.origins.map(|origins| other_files(run, origins)) {
             rows.push(("other files of the database", KERNEL, Some(signed(bytes))));
+        }
+        if let Some(bytes @ 1..) = self.uncounted {
+            rows.push(("direct writes without a count", KERNEL, Some(signed(bytes))));
         }
         if !is_past_the_page_cache(run) || self.merged != Some(0) {
             rows.push(("merged in the page cache", KERNEL, self.merged));
@@ -186,6 +193,21 @@ fn counted_late(run: &Run, written: &WrittenBytes, origins: WriteOrigins) -> Opt
     let pages = written.pages?.saturating_add(written.doublewrite.unwrap_or(0));
     let seen = origins.data.saturating_add(origins.direct);
     Some(seen.saturating_sub(pages).min(run.details.target.pages_counted_late_bytes))
+}
+
+/// Bytes that a database's processes wrote past the page cache and its own counters lack.
+fn uncounted(run: &Run, written: &WrittenBytes, origins: WriteOrigins) -> Option<u64> {
+    if !is_past_the_page_cache(run) {
+        return Some(0);
+    }
+    let counted = [written.log_files?, written.pages?]
+        .into_iter()
+        .chain(written.doublewrite)
+        .chain(written.new_log_files);
+    let counted = counted.fold(0, u64::saturating_add);
+    let late = counted_late(run, written, origins)?;
+    let seen = origins.log.saturating_add(origins.direct);
+    Some(seen.saturating_sub(counted.saturating_add(late)))
 }
 
 /// Bytes of files such as a binary log: a database that writes its data past the page cache writes
@@ -512,6 +534,17 @@ mod tests {
         written.origins.as_mut().unwrap().data = 7 * MB;
         let ledger = of(&run).unwrap();
         assert_eq!(bytes(&ledger, "other files of the database"), Some(7 * MB as i64));
+        assert_eq!(bytes(&ledger, "unexplained"), Some(0));
+    }
+
+    #[test]
+    fn direct_writes_that_the_database_does_not_count_are_a_row() {
+        let mut run = run();
+        let written = run.details.written.as_mut().unwrap();
+        written.device = Some(115 * MB);
+        written.origins.as_mut().unwrap().direct = 77 * MB;
+        let ledger = of(&run).unwrap();
+        assert_eq!(bytes(&ledger, "direct writes without a count"), Some(2 * MB as i64));
         assert_eq!(bytes(&ledger, "unexplained"), Some(0));
     }
 
