@@ -5,8 +5,10 @@ use petal_model::numbers::decimal;
 use petal_model::record::Run;
 use petal_model::record::conclusions::{Elasticity, LimitedBy, Limiter};
 use petal_model::record::experiments::{ChangedResource, ExperimentSlot, ExperimentsMade};
+use petal_model::record::waterfall::Waterfall;
 use serde_json::json;
 
+use super::residence;
 use crate::estimate::{CONFIDENCE, deviation, mean, t_quantile};
 
 /// Rounds that an interval needs.
@@ -69,11 +71,42 @@ fn ratio(made: &ExperimentsMade, of: ChangedResource) -> Option<(f64, f64)> {
 }
 
 /// Names the resource that an experiment proved to limit the run. A limit that the run's counts
-/// name stays if the experiments agree, or prove none.
-pub(super) fn proven(found: &[Elasticity], counted: LimitedBy) -> LimitedBy {
+/// name stays if the experiments agree, or prove none. A read that is made twice or later also
+/// waits for a processor again: the waterfall, or else the counts, separate the two.
+pub(super) fn proven(
+    found: &[Elasticity],
+    counted: LimitedBy,
+    waterfall: Option<&Waterfall>,
+) -> LimitedBy {
     let Some(most) = strongest(found) else {
         return with_evidence(counted, found, None);
     };
+    let shares = waterfall.and_then(residence::waits_and_reads);
+    let of_processors = is_of_processors(counted.by);
+    let of_reads = matches!(most.of, ChangedResource::Reads | ChangedResource::ReadLatency);
+    match shares {
+        Some((waits, reads)) if of_reads && waits > reads => {
+            let (by, name) = match of_processors {
+                true => (counted.by, counted.words.as_str()),
+                false => (Limiter::Processors, "processors"),
+            };
+            let (waits, reads) = (decimal(waits * 100.0, 0), decimal(reads * 100.0, 0));
+            let words = format!(
+                "{name}; by experiment: {}, and {waits} % of the time waits for a processor, \
+                 {reads} % for reads",
+                in_words(most)
+            );
+            return with_evidence(LimitedBy { by, words, ..counted }, found, Some(most));
+        }
+        None if of_reads && of_processors => {
+            let of_time = beyond(found).find(|(it, _)| it.of == ChangedResource::Processors);
+            if let Some((of_time, _)) = of_time {
+                let words = format!("{}; by experiment: {}", counted.words, in_words(of_time));
+                return with_evidence(LimitedBy { words, ..counted }, found, Some(of_time));
+            }
+        }
+        _ => {}
+    }
     let level = level_with(most, found);
     if !level.is_empty() {
         // Which of them limits is not proven.
@@ -95,13 +128,7 @@ pub(super) fn proven(found: &[Elasticity], counted: LimitedBy) -> LimitedBy {
             let of_reads = matches!(counted.by, Limiter::Reads | Limiter::IoLimit);
             (Limiter::Reads, "reads", of_reads)
         }
-        _ => {
-            let of_processors = matches!(
-                counted.by,
-                Limiter::Processors | Limiter::SessionProcessorTime | Limiter::OthersWork
-            );
-            (Limiter::Processors, "processors", of_processors)
-        }
+        _ => (Limiter::Processors, "processors", of_processors),
     };
     let (by, name) = match agrees {
         true => (counted.by, counted.words.clone()),
@@ -109,6 +136,10 @@ pub(super) fn proven(found: &[Elasticity], counted: LimitedBy) -> LimitedBy {
     };
     let words = format!("{name}; by experiment: {}", in_words(most));
     with_evidence(LimitedBy { by, words, ..counted }, found, Some(most))
+}
+
+fn is_of_processors(by: Limiter) -> bool {
+    matches!(by, Limiter::Processors | Limiter::SessionProcessorTime | Limiter::OthersWork)
 }
 
 /// Returns other resources whose elasticity is within the interval of the largest one.
@@ -123,6 +154,11 @@ fn level_with<'a>(most: &Elasticity, found: &'a [Elasticity]) -> Vec<&'a Elastic
 
 /// Returns the resource whose time moves the throughput most, if it does so beyond doubt.
 fn strongest(found: &[Elasticity]) -> Option<&Elasticity> {
+    beyond(found).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(it, _)| it)
+}
+
+/// The resources whose time moves the throughput beyond doubt.
+fn beyond(found: &[Elasticity]) -> impl Iterator<Item = (&Elasticity, f64)> {
     let is_resource = |it: &&Elasticity| {
         use ChangedResource::{Commits, Processors, ReadLatency, Reads};
         matches!(it.of, Commits | Processors | ReadLatency | Reads)
@@ -130,10 +166,10 @@ fn strongest(found: &[Elasticity]) -> Option<&Elasticity> {
     let known = found.iter().filter(is_resource);
     let known = known.filter_map(|it| Some((it, it.elasticity?, it.interval?)));
     let beyond = known.filter(|(_, value, (_, high))| *value <= -LIMITS_MIN && *high < 0.0);
-    beyond.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(it, ..)| it)
+    beyond.map(|(it, value, _)| (it, value))
 }
 
-/// `10 % more time of processors, 8.1 % less throughput`.
+/// `10 % more processor time, 8.1 % less throughput (95 %: 6.9 to 9.2 %)`.
 fn in_words(it: &Elasticity) -> String {
     let value = it.elasticity.unwrap_or_default();
     let what = match it.of {
@@ -142,9 +178,14 @@ fn in_words(it: &Elasticity) -> String {
         ChangedResource::Commits => "commits 10 % slower",
         _ => "10 % more processor time",
     };
-    let change = (value * 1.1_f64.ln()).exp() - 1.0;
-    let direction = if change < 0.0 { "less" } else { "more" };
-    format!("{what}, {} % {direction} throughput", decimal(change.abs() * 100.0, 1))
+    let change = |value: f64| ((value * 1.1_f64.ln()).exp() - 1.0) * 100.0;
+    let percent = |value: f64| decimal(change(value).abs(), 1);
+    let direction = if value < 0.0 { "less" } else { "more" };
+    // Both ends are less: a limit is beyond 0.
+    let interval = it.interval.map_or_else(String::new, |(low, high)| {
+        format!(" (95 %: {} to {} %)", percent(high), percent(low))
+    });
+    format!("{what}, {} % {direction} throughput{interval}", percent(value))
 }
 
 fn with_evidence(
@@ -169,6 +210,7 @@ fn with_evidence(
 mod tests {
     use petal_model::record::experiments::ResourceChange;
     use petal_model::record::fixture;
+    use petal_model::record::waterfall::{PartOfTime, WaterfallPart};
 
     use super::*;
     use crate::draws::Draws;
@@ -227,13 +269,17 @@ mod tests {
         let mut draws = Draws::seeded(51);
         let mut proven_by = |truth, by| {
             let found = of(&run(truth, 20, 0.02, &mut draws));
-            proven(&found, LimitedBy { by, words: "counted".into(), ..LimitedBy::default() })
+            let counted = LimitedBy { by, words: "counted".into(), ..LimitedBy::default() };
+            proven(&found, counted, None)
         };
         let processors = proven_by([-0.9, -0.1, 0.0], Limiter::Reads);
         assert_eq!(processors.by, Limiter::Processors);
         let words = &processors.words;
         let experiment = "processors; by experiment: 10 % more processor time, ";
-        assert!(words.starts_with(experiment) && words.ends_with(" % less throughput"), "{words}");
+        assert!(
+            words.starts_with(experiment) && words.contains(" % less throughput (95 %: "),
+            "{words}"
+        );
         // They agree: the counts name it more exactly.
         let limit = proven_by([0.0, -1.0, 0.0], Limiter::IoLimit);
         assert_eq!(limit.by, Limiter::IoLimit);
@@ -248,10 +294,46 @@ mod tests {
     fn resources_whose_intervals_meet_leave_the_counted_limit() {
         let found = of(&run([-0.6, -0.6, 0.0], 8, 0.08, &mut Draws::seeded(53)));
         let counted = LimitedBy { by: Limiter::Reads, words: "c".into(), ..LimitedBy::default() };
-        let limit = proven(&found, counted);
+        let limit = proven(&found, counted, None);
         assert_eq!(limit.by, Limiter::Reads);
         assert!(limit.words.starts_with("c; by experiment "), "{}", limit.words);
         assert!(limit.words.ends_with(" are level"), "{}", limit.words);
+    }
+
+    #[test]
+    fn reads_that_mostly_wait_for_a_processor_are_limited_by_processors() {
+        let part = |part, us| WaterfallPart {
+            part,
+            us: Some(us),
+            events: None,
+            p99_us: None,
+            layer: String::new(),
+        };
+        let waterfall = |waits_us, device_us| Waterfall {
+            operations: 1,
+            operation_us: Some(waits_us + device_us),
+            parts: vec![part(PartOfTime::RunQueue, waits_us), part(PartOfTime::Device, device_us)],
+            gap_us: Some(0.0),
+            why_unknown: None,
+        };
+        let found = of(&run([-0.4, -0.9, 0.0], 20, 0.02, &mut Draws::seeded(54)));
+        let proven_by = |by, waterfall: Option<Waterfall>| {
+            let counted = LimitedBy { by, words: "counted".into(), ..LimitedBy::default() };
+            proven(&found, counted, waterfall.as_ref())
+        };
+        let waits = proven_by(Limiter::Reads, Some(waterfall(62.0, 36.0)));
+        assert_eq!(waits.by, Limiter::Processors);
+        assert!(waits.words.starts_with("processors; by experiment: 10 % more reads, "));
+        assert!(waits.words.ends_with("63 % of the time waits for a processor, 37 % for reads"));
+        let others = proven_by(Limiter::OthersWork, Some(waterfall(62.0, 36.0)));
+        assert!(others.by == Limiter::OthersWork && others.words.starts_with("counted; by "));
+        let reads = proven_by(Limiter::Processors, Some(waterfall(36.0, 62.0)));
+        assert_eq!(reads.by, Limiter::Reads);
+        // Without a waterfall the counts decide, if the processors' own experiment agrees.
+        let counted = proven_by(Limiter::OthersWork, None);
+        let words = "counted; by experiment: 10 % more processor time, ";
+        assert!(counted.by == Limiter::OthersWork && counted.words.starts_with(words));
+        assert_eq!(proven_by(Limiter::NotDetermined, None).by, Limiter::Reads);
     }
 
     #[test]

@@ -50,6 +50,7 @@ pub mod predict;
 pub mod price;
 pub mod profile;
 pub mod replay;
+mod residence;
 mod resources;
 pub mod served;
 pub mod server_report;

@@ -7,13 +7,14 @@ use petal_model::record::conclusions::ResourceUse;
 use petal_model::record::os_figures::HostFigures;
 
 use super::limits::{busy_percent, server_cpu};
-use super::{io_limits, served};
+use super::{io_limits, served, waterfall};
 
 /// The resources of a run, each once.
 pub(super) fn of(run: &Run) -> Vec<ResourceUse> {
     let own_host = (!run.details.target.local).then(|| petals_processors(run));
     let found = [
         Some(processors(run)),
+        of_operations(run),
         group(run),
         own_host,
         Some(device(run)),
@@ -78,6 +79,18 @@ fn processors(run: &Run) -> ResourceUse {
     used(run, name, OPERATING_SYSTEM, busy_percent(cpu) / 100.0 * of, of)
 }
 
+/// The part of the processors that operations use, by the kernel's times of their threads: without
+/// others' work on the host.
+fn of_operations(run: &Run) -> Option<ResourceUse> {
+    let name = "processors, by operations";
+    let (processor_s, layer) = waterfall::processor_s(run)?;
+    let elapsed_s = Some(run.summary.elapsed_s).filter(|&s| s > 0.0)?;
+    Some(match processors(run).capacity {
+        Some(capacity) => used(run, name, layer, processor_s / elapsed_s, capacity),
+        None => unknown(name, layer, "the number of processors is not known"),
+    })
+}
+
 /// The processors that a control group grants the database.
 fn group(run: &Run) -> Option<ResourceUse> {
     let group = HostFigures::of(run.database_host()?).group?;
@@ -102,20 +115,34 @@ fn petals_processors(run: &Run) -> ResourceUse {
     }
 }
 
-/// The data's device: requests in flight. Its capacity is another for each mix of requests.
+/// The data's device: requests in service, or in flight if single requests were not timed. Its
+/// capacity is another for each mix of requests.
 fn device(run: &Run) -> ResourceUse {
     let (name, layer) = ("device", "the device");
     let elapsed_s = run.summary.elapsed_s;
     let Some(counts) = run.details.device.filter(|_| elapsed_s > 0.0) else {
         return unknown(name, layer, "the data's device is not counted");
     };
-    let in_flight = (counts.read_ms + counts.write_ms) as f64 / 1e3 / elapsed_s;
+    let counted_s = (counts.read_ms + counts.write_ms) as f64 / 1e3;
+    let (used_s, layer) = match service_s(run) {
+        Some(service_s) => (service_s, "the kernel's block layer, service alone"),
+        None => (counted_s, layer),
+    };
+    let in_flight = used_s / elapsed_s;
     let why = "the device's capacity is not in this record: petal calibrate measures it";
     ResourceUse {
         used: Some(in_flight),
         demand_us: demand_us(run, in_flight),
         ..unknown(name, layer, why)
     }
+}
+
+/// Time between issue and completion, of all requests of the data's devices.
+fn service_s(run: &Run) -> Option<f64> {
+    let seen = run.database_host()?;
+    let (requests, devices) = (seen.whole.sum.requests.as_ref()?, seen.timed_devices());
+    let of_data = requests.times.iter().filter(|one| devices.contains(&one.device.as_str()));
+    Some(of_data.map(|one| one.service.total_ns).sum::<u64>() as f64 / 1e9)
 }
 
 /// The logs: syncs in flight. Each endpoint has a log, and with some engines each schema.

@@ -9,19 +9,22 @@ use serde_json::{Value, json};
 
 use super::served::{self, ReadsServed};
 use super::{
-    elasticity, findings, interference, io_limits, limits, outages, physical, resources, waterfall,
-    write_ledger,
+    elasticity, findings, interference, io_limits, limits, outages, physical, residence, resources,
+    waterfall, write_ledger,
 };
 use crate::by_key;
 use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
 use petal_model::record::waterfall::PartOfTime;
 use petal_model::record::{Headline, Run};
 use petal_model::stats::counters::WaitClass;
+use residence::PlaceOfTime;
 
 /// A class must take so much of DB time to be called the limit.
 const LIMIT_SHARE_MIN: f64 = 0.50;
 /// Share of the reads' waiting above the device from which on they do not wait for the device.
 const ABOVE_DEVICE_MIN: f64 = 0.50;
+/// Share of an operation's time that it waits for a processor, if processors limit it.
+const QUEUED_SHARE_MIN: f64 = 0.20;
 /// Processors that are busier than this make work wait for them.
 const PROCESSORS_BUSY_MIN: f64 = 80.0;
 
@@ -51,8 +54,8 @@ pub fn conclude(run: &mut Run) {
     let Headline { run: shown, .. } = run.headline();
     let (served_by, limited_by) = (served_by(&shown), limited_by(&shown));
     let elasticity = elasticity::of(run);
-    let limited_by = elasticity::proven(&elasticity, limited_by);
     let (resources, waterfall) = (resources::of(&shown), waterfall::of(&shown));
+    let limited_by = elasticity::proven(&elasticity, limited_by, waterfall.as_ref());
     (run.summary.served_by, run.summary.limited_by) = (Some(served_by), Some(limited_by));
     (run.summary.resources, run.summary.elasticity) = (resources, elasticity);
     run.summary.waterfall = waterfall;
@@ -167,7 +170,8 @@ pub fn limited_with_rate(run: &Run) -> String {
 
 fn limited_by(run: &Run) -> LimitedBy {
     let found = held(run).or_else(|| whole_host(run)).or_else(|| paced(run));
-    found.or_else(|| queued(run)).unwrap_or_else(|| waited_for(run))
+    let found = found.or_else(|| queued(run)).or_else(|| by_residence(run));
+    found.unwrap_or_else(|| waited_for(run))
 }
 
 /// Names the limit of sessions that mostly waited for reads. Waiting above the device while the
@@ -211,6 +215,54 @@ fn queued(run: &Run) -> Option<LimitedBy> {
     let percent = share.min(1.0) * 100.0;
     let words = format!("processors (operations waited {percent:.0} % of their time for one)");
     Some(limit(Limiter::Processors, words, json!({ "run_queue_share": share })))
+}
+
+/// Names the place where operations mostly spend their time, by the parts of the waterfall. None if
+/// these are not known.
+fn by_residence(run: &Run) -> Option<LimitedBy> {
+    let waterfall = waterfall::of(run)?;
+    let (place, share) = residence::largest(&waterfall)?;
+    let part = |part| waterfall.share(part).unwrap_or(0.0);
+    let evidence = json!({ "time_shares": residence::evidence(&waterfall) });
+    let percent = share * 100.0;
+    let spent = format!("{percent:.0} % of an operation's time");
+    if share < LIMIT_SHARE_MIN {
+        let words = format!("not determined (most: {} {spent})", place.words());
+        return Some(limit(Limiter::NotDetermined, words, evidence));
+    }
+    let queued = part(PartOfTime::RunQueue);
+    let (by, words) = match place {
+        PlaceOfTime::Processors if queued >= QUEUED_SHARE_MIN => {
+            let queued = queued * 100.0;
+            (Limiter::Processors, format!("processors ({spent}; {queued:.0} % waits for one)"))
+        }
+        PlaceOfTime::Processors => {
+            (Limiter::SessionProcessorTime, format!("processor time of the sessions ({spent})"))
+        }
+        PlaceOfTime::Reads => {
+            let above = (part(PartOfTime::FileSystem) + part(PartOfTime::BlockQueue)) / share;
+            let above = match above >= ABOVE_DEVICE_MIN {
+                true => format!(", {:.0} % of it above the device", above * 100.0),
+                false => String::new(),
+            };
+            (Limiter::Reads, format!("reads waited for ({spent}{above})"))
+        }
+        PlaceOfTime::Writes => (Limiter::Log, format!("log writes and syncs ({spent})")),
+        PlaceOfTime::Network => (Limiter::Network, format!("network ({spent})")),
+        PlaceOfTime::Waits => match longest_class(run).map(|(class, _)| class) {
+            Some(WaitClass::Concurrency) => {
+                (Limiter::Contention, format!("contention inside the database ({spent})"))
+            }
+            Some(WaitClass::Application) => {
+                (Limiter::Locks, format!("locks of other sessions ({spent})"))
+            }
+            Some(WaitClass::Configuration) => {
+                (Limiter::LogRoom, format!("room in the log or a buffer ({spent})"))
+            }
+            _ => (Limiter::OtherWaits, format!("{} ({spent})", place.words())),
+        },
+    };
+    Some(limit(by, words, evidence))
 }
 
 /// Names a control group's limit on the device.
@@ -373,6 +425,7 @@ mod tests {
     use petal_model::record::driver_hosts::HostShare;
     use petal_model::record::fixture;
     use petal_model::stats::counters::IoCounts;
+    use petal_model::stats::os::threads::ThreadState;
     use petal_model::stats::os::{CpuShare, DeviceCounts};
     use petal_model::workload::share::Share;
 
@@ -470,6 +523,50 @@ mod tests {
         assert!(words.ends_with("of DB time, 70 % of it above the device)"), "{words}");
         let (by, words) = limited(0.9, 90.0);
         assert_eq!((by, words.as_str()), (Limiter::Reads, "reads waited for (63 % of DB time)"));
+    }
+
+    #[test]
+    fn a_waterfall_decides_where_the_time_goes() {
+        let mut run = fixture::mixed_run();
+        fixture::time_threads(&mut run, 1.0);
+        let limited = |run: &mut Run| {
+            conclude(run);
+            run.summary.limited_by.clone().unwrap()
+        };
+        let by_parts = limited(&mut run);
+        assert_eq!(by_parts.by, Limiter::Reads, "{by_parts:?}");
+        assert!(by_parts.words.contains("of an operation's time"), "{}", by_parts.words);
+        let shares = by_parts.evidence["time_shares"].as_object().unwrap();
+        let together: f64 = shares.values().filter_map(Value::as_f64).sum();
+        assert!((together - 1.0).abs() < 1e-6, "{shares:?}");
+        let threads = |run: &mut Run, to: ThreadState| {
+            let all = run.details.os.as_mut().unwrap().whole.sum.threads.as_mut().unwrap();
+            let of_reads = [ThreadState::ReadWait, ThreadState::ReadProcessor];
+            let reads = all.times.iter_mut().filter(|it| of_reads.contains(&it.state));
+            reads.for_each(|it| it.state = to);
+        };
+        for (state, by) in [
+            (ThreadState::Write, Limiter::Log),
+            (ThreadState::Other, Limiter::OtherWaits),
+            (ThreadState::Processor, Limiter::Processors),
+        ] {
+            let mut other = run.clone();
+            threads(&mut other, state);
+            assert_eq!(limited(&mut other).by, by, "{:?}", other.summary.limited_by);
+        }
+        // The parts do not add up: the waits decide.
+        fixture::time_threads(&mut run, 0.8);
+        assert!(limited(&mut run).words.ends_with("% of DB time)"));
+        // The use of processors and of the device is that of this run's threads and requests.
+        let used = |name: &str| {
+            let found = run.summary.resources.iter().find(|of| of.resource == name);
+            found.unwrap_or_else(|| panic!("no {name}")).clone()
+        };
+        let (own, all) = (used("processors, by operations"), used("processors"));
+        assert_eq!(own.capacity, all.capacity);
+        assert_eq!(own.demand_us.is_some(), own.capacity.is_some());
+        assert!(own.layer.contains("threads"), "{own:?}");
+        assert!(used("device").layer.contains("service alone"));
     }
 
     #[test]

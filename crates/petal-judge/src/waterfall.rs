@@ -18,7 +18,7 @@ use petal_model::stats::os::threads::{ThreadRole, ThreadState, ThreadTimes};
 use petal_model::stats::os::time_buckets::TimeBuckets;
 
 /// Share of an operation's time that no part may lack.
-const GAP_SHARE_MAX: f64 = 0.05;
+pub(super) const GAP_SHARE_MAX: f64 = 0.05;
 /// The operations of one second are too few below this.
 const OPERATIONS_MIN: u64 = 10;
 
@@ -65,6 +65,16 @@ pub fn of_second(run: &Run, second: &Second) -> Option<Waterfall> {
     let operations = second.ops.total;
     (operations >= OPERATIONS_MIN)
         .then(|| divided(run, (operations, time_us), threads, interval.requests.as_ref()))
+}
+
+/// Processor time of the threads that did the database's work, in seconds, and their layer. None
+/// if threads were not timed.
+pub(super) fn processor_s(run: &Run) -> Option<(f64, &'static str)> {
+    let threads = run.details.os.as_ref()?.whole.sum.threads.as_ref()?;
+    let division = Division { executed: executed(run), operations: 1, threads };
+    let states = [ThreadState::Processor, ThreadState::ReadProcessor];
+    let times = threads.of(division.database(), &states);
+    Some((times.total_ns as f64 / 1e9, division.layer()))
 }
 
 fn executed(run: &Run) -> OperationSide {
@@ -125,17 +135,21 @@ impl Division<'_> {
         }
     }
 
-    fn parts(&self, seen: Option<&HostSeen>, requests: Option<&Requests>) -> Vec<WaterfallPart> {
-        use ThreadState::{Other, Processor, Queue, Wake, Write};
-        let database = self.database();
-        let of = |states: &[ThreadState]| self.threads.of(database, states);
-        let layer = match database {
+    fn layer(&self) -> &'static str {
+        match self.database() {
             ThreadRole::Session => SESSIONS,
             ThreadRole::Server => SERVER,
             ThreadRole::Others => {
                 "all threads of the server that receive: a relay hides whose they are"
             }
-        };
+        }
+    }
+
+    fn parts(&self, seen: Option<&HostSeen>, requests: Option<&Requests>) -> Vec<WaterfallPart> {
+        use ThreadState::{Other, Processor, Queue, Wake, Write};
+        let database = self.database();
+        let of = |states: &[ThreadState]| self.threads.of(database, states);
+        let layer = self.layer();
         let by_request = self.executed == OperationSide::ByRequest;
         let with_petals = |times: TimeBuckets, state| match by_request {
             true => times.plus(&self.threads.of(ThreadRole::Session, &[state])),
