@@ -4,7 +4,8 @@ CARGO ?= cargo
 
 .PHONY: demo test unit integration package release-notes test-oracle servers grammar check check-features build docs bench bench-peers bench-limits repeat-conformance clean
 
-# Builds petal, loads a small data set on the embedded default, runs a short sweep, leaves its petals.
+# Builds petal, loads a small data set on the embedded default, runs a short sweep and a last run at the
+# peak; leaves petals and what limits them.
 demo: build
 	./target/release/petal demo
 

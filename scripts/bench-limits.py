@@ -4,10 +4,10 @@
 Each situation gives a quota of processors, a limit of I/O, a rate, think time or a way to the
 server its capacity. Each of them is then made 20 % smaller and 20 % larger: the one that changes
 the throughput most is the truth. Then petal run --elasticity changes its own resources: the
-resource of the largest elasticity must be the one that the situation limits. Prints the tables of
-docs/limits.md. PostgreSQL and MariaDB are private servers of Debian's packages.
+resource of the largest elasticity must be the one that the situation limits, and so must the last
+run of petal demo. Prints the tables of docs/limits.md. PostgreSQL and MariaDB are private servers of Debian's packages.
 Usage: bench-limits.py PETAL [DIRECTORY]
-  ONLY=sqlite,device,postgres,mariadb,experiments   these parts alone
+  ONLY=sqlite,device,postgres,mariadb,experiments,demo   these parts alone
   SECONDS_EACH=4 ROUNDS=1 EXPERIMENT_SECONDS=60     a longer measurement
 """
 import asyncio, atexit, collections, json, math, os, pathlib, shutil, signal, subprocess, sys, tempfile, threading, time
@@ -17,7 +17,7 @@ WORK = pathlib.Path(tempfile.mkdtemp(dir=sys.argv[2] if len(sys.argv) > 2 else "
 CGROUP = pathlib.Path("/sys/fs/cgroup")
 V2 = (CGROUP / "cgroup.controllers").exists()
 SECONDS, ROUNDS, STEP = int(os.environ.get("SECONDS_EACH", 4)), int(os.environ.get("ROUNDS", 1)), 0.2
-PARTS = ["sqlite", "device", "postgres", "mariadb", "experiments"]
+PARTS = ["sqlite", "device", "postgres", "mariadb", "experiments", "demo"]
 ONLY = os.environ.get("ONLY", ",".join(PARTS)).split(",")
 # Elasticities under this count as none: no resource of the situation limits.
 LEAST = 0.25
@@ -88,6 +88,13 @@ EXPERIMENTS = [
     ("1,000 reads/s", 4, "--update-pct 0 --work-unit 4", dict(cpu=1.6, reads=1000), "reads"),
     ("one writer's commits", 4, "--update-pct 100 --work-unit 1", dict(cpu=1.6, reads=40000), "commits"),
     ("RATE 50", 4, "--update-pct 0 --work-unit 4 --rate 50 --arrivals even", dict(cpu=1.6, reads=40000), "none"),
+]
+# name, capacity, other programs that keep the processors busy, the resource that limits
+DEMOS = [
+    ("nothing limited from outside", dict(cpu=None), 0, "cpu"),
+    ("processors busy with 6 other programs", dict(cpu=None), 6, "cpu"),
+    ("0.3 processors", dict(cpu=0.3), 0, "cpu"),
+    ("1,000 reads/s", dict(cpu=None, reads=1000), 0, "reads"),
 ]
 EXPERIMENT_SECONDS = int(os.environ.get("EXPERIMENT_SECONDS", 60))
 
@@ -291,6 +298,28 @@ def experiments():
         print(f"| {name} | {cells} | {shown['limited_by']['words'].split(' on ')[0]} | {'yes' if ok else 'NO'} |", flush=True)
 
 
+def demos():
+    names = ["processors", "reads", "read_latency", "commits", "sessions"]
+    print("\n| demo | sessions | " + " | ".join(name.replace("_", " ") for name in names) + " | limited by | right |")
+    print("|---" * (len(names) + 4) + "|")
+    for name, capacity, busy, truth in DEMOS:
+        limit(**capacity)
+        work = pathlib.Path(tempfile.mkdtemp(dir=WORK))
+        loops = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(busy)]
+        try:
+            command(PETAL, "demo", "--seconds", 1, cwd=work, preexec_fn=lambda: enter(DATABASE, ["cpu", "io" if V2 else "blkio"]))
+        finally:
+            for loop in loops:
+                loop.kill()
+                loop.wait()
+        shown = json.loads(next(work.glob("petal-results/*/peak-run/run.json")).read_text())
+        found = {it["of"]: it for it in shown["elasticity"] if it["elasticity"] is not None}
+        said = {**SAID, "others_work": {"cpu"}}.get(shown["limited_by"]["by"], {"none"})
+        cell = lambda it: "-" if it is None else "{:.2f} ({:.2f} to {:.2f})".format(it["elasticity"], *it["interval"])
+        cells = " | ".join(cell(found.get(of)) for of in names)
+        print(f"| {name} | {shown['sessions']} | {cells} | {shown['limited_by']['words']} | {'yes' if truth in said else 'NO'} |", flush=True)
+
+
 def confusion(matrix):
     said = sorted({by for _, by, _ in matrix})
     print("\n| truth | " + " | ".join(by.replace("_", " ") for by in said) + " |")
@@ -315,6 +344,8 @@ def main():
         if "sqlite" not in ONLY:
             start("sqlite")
         experiments()
+    if "demo" in ONLY:
+        demos()
 
 
 main()

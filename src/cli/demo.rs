@@ -1,15 +1,12 @@
-//! `petal demo`: a small data set on the embedded default, and a short sweep over sessions and
-//! UPDATE_PCT.
+//! `petal demo`: a small data set on the embedded default, a short sweep over sessions and
+//! UPDATE_PCT, and a last run at the peak that shows what limits it.
 
 use std::collections::BTreeMap;
 
 use clap::{ArgMatches, Command};
-use time::OffsetDateTime;
 
-use crate::runner::sweep::SweepRequest;
-use petal_model::record::RecordFolder;
+use crate::runner::sweep::{Fresh, SweepRequest};
 use petal_model::record::sweep_design::Design;
-use petal_model::settings::Settings;
 use petal_model::settings::axes::SweepArguments;
 use petal_model::settings::read::Sources;
 use petal_model::settings::table::CommandKind;
@@ -25,14 +22,18 @@ const SCALE: &str = "64M";
 const SESSIONS: &str = "1,2,4,8,16";
 const UPDATE_PCT: &str = "0,20";
 const REPEATS: &str = "3";
+const PEAK_RUN_S: u64 = 60;
 
 pub fn command() -> Command {
     Command::new("demo")
         .about("A first look: a small data set on SQLite, a sweep, petals")
         .after_help(
             "Loads two schemas of 64 MiB into ./petal-data, unless petal's data is there. Sweeps \
-             1 to 16 sessions at UPDATE_PCT 0 and 20, three times for a few seconds each, and \
-             leaves a report in ./petal-results. A real test runs for minutes: petal sweep --help.",
+             1 to 16 sessions at UPDATE_PCT 0 and 20, three times for a few seconds each. A last \
+             run of a minute at the peak shows by experiments what limits it, and as root where \
+             its time goes. All of it takes about three minutes, up to six on a busy machine. The \
+             report is in ./petal-results. The same command goes on with an interrupted demo. A \
+             real test runs for minutes: petal sweep --help.",
         )
         .arg(
             value("seconds", "SECONDS", "Length of each run")
@@ -44,8 +45,6 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let seconds = matches.get_one::<u64>("seconds").copied().unwrap_or(3);
-    let out = Settings::default().out;
-    let folder = RecordFolder::create(&out, "demo", OffsetDateTime::now_utc())?;
     let flags = [
         ("RUN_TIME", seconds.to_string()),
         ("UPDATE_PCT", UPDATE_PCT.to_owned()),
@@ -68,9 +67,11 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             directory: None,
             schemas: Some(SCHEMAS),
         },
-        dir: Some(folder.path().to_owned()),
+        dir: None,
+        name: "demo",
+        peak_run_s: PEAK_RUN_S,
         load: true,
-        fresh: false,
+        fresh: Fresh::UnlessUnfinished,
         again_failed: false,
         restart: None,
         os_data: None,
@@ -79,10 +80,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         replay: None,
     };
     let signals = signals::count()?;
-    let swept = sweep_into(&request, &source::context(&signals, console));
-    let (swept, exit, place) = swept.inspect_err(|_| folder.remove_if_empty())?;
+    let context = source::context(&signals, console);
+    let (swept, exit, place) = sweep_into(&request, &context)?;
     show(&swept, &place, None, matches, console);
-    let page = folder.path().join(petal_report::HTML_NAME);
+    let page = place.join(petal_report::HTML_NAME);
     // A path from the root: it can be opened from anywhere, and a terminal can make a link of it.
     let page = std::path::absolute(&page).unwrap_or(page);
     console.result(&format!("open in a browser: file://{}\n", page.display(),));

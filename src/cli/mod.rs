@@ -63,7 +63,7 @@ at what latency, and what limits it: the SLOB method for any database.";
 
 const EXAMPLES: &str = "\
 Examples:
-  petal demo                            a first look, in about two minutes
+  petal demo                            a first look, in about three minutes
   petal setup -s 4 --scale 1G           load four schemas on SQLite
   petal run -s 4 -t 8 --update-pct 20   32 sessions, a fifth UPDATEs
   petal sweep --sessions 1,2,4,8 --update-pct 0,20 --repeats 3

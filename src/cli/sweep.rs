@@ -8,7 +8,7 @@ use clap::{ArgAction, ArgGroup, ArgMatches, Command};
 
 use crate::runner::WorkContext;
 use crate::runner::peers::Together;
-use crate::runner::sweep::{self, Pace, Planned, SweepRequest, left, main_bytes, run_time};
+use crate::runner::sweep::{self, Fresh, Pace, Planned, SweepRequest, left, main_bytes, run_time};
 use petal_judge::next_cell::runs_most;
 use petal_judge::petals::Petals;
 use petal_model::record::sweep::{Sweep, Swept};
@@ -151,7 +151,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         ),
         dir,
         load: matches.get_flag("load"),
-        fresh: matches.get_flag("fresh"),
+        fresh: fresh(matches),
+        name: "sweep",
+        peak_run_s: 0,
         again_failed: matches.get_flag("again-failed"),
         os_data: matches.get_one("os-data").cloned(),
         objective: matches.get_one("objective").cloned(),
@@ -184,6 +186,11 @@ fn asked_design(matches: &ArgMatches) -> Design {
         (.., Some(precision)) => Design::Repeated { precision, runs_max },
         _ => Design::Grid,
     }
+}
+
+/// Reads `--fresh`.
+pub fn fresh(matches: &ArgMatches) -> Fresh {
+    if matches.get_flag("fresh") { Fresh::Always } else { Fresh::Never }
 }
 
 /// A share of 0.1 to 50 %.

@@ -13,6 +13,7 @@ mod compression;
 mod conformance;
 mod costs;
 mod counter_resets;
+mod demo;
 mod device;
 mod devtools;
 mod disk;

@@ -2,7 +2,7 @@
 //! it.
 
 use super::numbers::{micros, or_dash, rate};
-use super::petals::{PIOPS, can_draw, highest_peak, svg_titled};
+use super::petals::{PIOPS, can_draw, svg_titled};
 use super::records::ShownRecord;
 use super::table::markdown as cell;
 use petal_judge::petals::{PetalLine, Petals, Point};
@@ -22,7 +22,7 @@ pub struct Card {
 
 /// `verdict` is the line to paste of a run; a sweep's is made of its petals.
 pub fn card(shown: &ShownRecord, verdict: Option<&str>) -> Card {
-    let best = highest_peak(&shown.petals);
+    let best = shown.petals.highest_peak();
     let verdict = verdict.map_or_else(|| or_dash(best, verdict_of), str::to_owned);
     let platform = shown.title();
     let runs = if shown.runs == 1 { "run" } else { "runs" };

@@ -58,6 +58,7 @@ pub(super) fn sweep() -> Swept {
     let mut swept = swept();
     let hostile = || HOSTILE.to_owned();
     swept.runs = vec![run(); swept.sweep.cells.len()];
+    swept.peak_run = Some(run());
     swept.sweep.failures.push(CellFailure { number: 1, repeat: 1, message: hostile() });
     swept.sweep.engine = hostile();
     swept.sweep.started_at = hostile();

@@ -10,9 +10,9 @@ use petal_judge::break_point::{self, BreakPoint, LoadStep};
 use petal_judge::compare::limits::LimitResult;
 use petal_judge::next_cell::{RepeatedCell, within_latency};
 use petal_judge::petals::Petals;
-use petal_model::record::Run;
 use petal_model::record::observation::Observation;
-use petal_model::record::sweep::{SweepCell, Swept};
+use petal_model::record::sweep::{PEAK_RUN, SweepCell, Swept};
+use petal_model::record::{Run, Summary};
 use petal_model::settings::objective::Objective;
 use petal_model::stats::server_work::WorkCount;
 
@@ -58,10 +58,27 @@ pub fn sweep(swept: &Swept, objective: Option<&Objective>) -> Result<String, ser
     if !repeated.is_empty() {
         summary["repeated"] = json!(repeated);
     }
+    if let Some(run) = &swept.peak_run {
+        summary["peak_run"] = json_of_peak_run(&run.summary);
+    }
     if let Some(found) = break_point::of(swept, objective) {
         summary["will_it_fit"] = json_of_fit(&found);
     }
     pretty(&summary)
+}
+
+/// The last run, and its limit with the evidence.
+fn json_of_peak_run(summary: &Summary) -> Value {
+    json!({
+        "folder": PEAK_RUN,
+        "status": summary.status,
+        "started_at": summary.started_at,
+        "elapsed_s": summary.elapsed_s,
+        "sessions": summary.sessions,
+        "limited_by": summary.limited_by,
+        "elasticity": summary.elasticity,
+        "waterfall": summary.waterfall,
+    })
 }
 
 /// A cell. A metric that is not known is not there; the window is the time that they are of.
@@ -289,6 +306,11 @@ mod tests {
         with["cells"][0]["more"] = 1.into();
         assert!(!validator.is_valid(&with));
         assert!(shown.get("will_it_fit").is_none(), "no replay");
+        let peak_run = swept.runs.first().cloned();
+        let with = Swept { peak_run, ..swept.clone() };
+        let with: Value = serde_json::from_str(&sweep(&with, None).unwrap()).unwrap();
+        assert_eq!(with["peak_run"]["folder"], "peak-run");
+        assert_eq!(validator.validate(&with).map_err(|error| error.to_string()), Ok(()));
         assert!(shown.get("writer_costs").is_none(), "no readers with writers");
         let mut kinds = swept.clone();
         for (cell, writers) in kinds.sweep.cells.iter_mut().zip(["0", "2"].iter().cycle()) {

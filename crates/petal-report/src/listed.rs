@@ -60,7 +60,7 @@ impl ListedRecord {
 
     /// A sweep with those of its runs that could be read.
     pub fn of_sweep(name: String, swept: &Swept) -> Self {
-        let Swept { sweep, runs } = swept;
+        let Swept { sweep, runs, .. } = swept;
         let shown = ShownRecord::of_sweep(name, swept, None);
         let peaks = shown.petals.lines.iter().filter_map(|line| {
             let point = line.points.get(line.peak?)?;

@@ -216,7 +216,7 @@ impl LiveSweep {
     fn open(dir: &Path) -> Result<Self, RecordError> {
         let mut sweep = Self {
             dir: dir.to_owned(),
-            swept: Swept { sweep: sweep::index(dir)?, runs: Vec::new() },
+            swept: Swept { sweep: sweep::index(dir)?, runs: Vec::new(), peak_run: None },
             read: None,
             version: 0,
             observations: Vec::new(),
@@ -260,7 +260,7 @@ impl LiveSweep {
             let run = known.remove(&cell.folder).or_else(read);
             run.map(|run| runs.push(run)).is_some()
         });
-        self.swept = Swept { sweep, runs };
+        self.swept = Swept { sweep, runs, peak_run: sweep::peak_run(&self.dir) };
         self.observations = self.swept.observations();
         self.petals = Petals::of(&self.observations);
         self.version += 1;
@@ -270,7 +270,7 @@ impl LiveSweep {
     /// The runs that are left, in their order, with the one that runs now; of a sweep that chooses
     /// each next cell, the first alone is known.
     pub fn next_cells(&self) -> Vec<CellRun> {
-        let Swept { sweep, runs } = &self.swept;
+        let Swept { sweep, runs, .. } = &self.swept;
         let plan = &sweep.plan;
         match plan.design.is_grid() {
             true => left(sweep),

@@ -145,7 +145,7 @@ fn listed(path: &Path, name: String) -> Result<ListedRecord, RecordError> {
             let run = record::load_brief(&path.join(&cell.folder));
             run.map(|run| runs.push(run)).is_ok()
         });
-        return Ok(ListedRecord::of_sweep(name, &Swept { sweep, runs }));
+        return Ok(ListedRecord::of_sweep(name, &Swept { sweep, runs, peak_run: None }));
     }
     if calibration::is_one(path) {
         return Ok(ListedRecord::of_calibration(name, &calibration::load(path)?));

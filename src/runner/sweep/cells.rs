@@ -8,6 +8,7 @@ use super::super::server_settings::ServerChanges;
 use super::super::{RunError, WorkContext};
 use super::folder::SweepFolder;
 use super::next_cells::{CellQueue, QueuedCell};
+use super::peak_run;
 use super::plan::{Planned, run_time};
 use super::together;
 use petal_judge::break_point::{self, LoadHeld};
@@ -36,7 +37,8 @@ pub fn run(
         if context.caller.is_interrupted() {
             return Ok(failures);
         }
-        let time_left = pace.left((all + 1).saturating_sub(number), run_time(planned));
+        let time_left = pace.left((all + 1).saturating_sub(number), run_time(planned))
+            + peak_run::time_left(held);
         let all = queue.words(all);
         watch.heading(&format!("cell {number} of {all}, {} left | ", span(time_left)));
         let began = Instant::now();
@@ -76,7 +78,8 @@ pub fn run(
         }
         together::check_hosts(context)?;
     }
-    if left(&held.sweep).is_empty() && !queue.has_failed(held) {
+    let is_last = !held.sweep.lacks_peak_run(held.folder.path());
+    if is_last && left(&held.sweep).is_empty() && !queue.has_failed(held) {
         held.sweep.status = Status::Complete;
         kept::save(&held.folder, &held.sweep)?;
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use time::OffsetDateTime;
 
 use super::super::RunError;
-use super::SweepRequest;
 use super::plan::Planned;
+use super::{Fresh, SweepRequest};
 use petal_engine::file_lock::{FileLock, LockRefused};
 use petal_model::record::folder::open_unlinked;
 use petal_model::record::sweep::{self as kept, FORMAT, LOCK, Sweep, SweepPlan};
@@ -52,13 +52,19 @@ pub fn done_before(planned: &Planned) -> Result<Option<Sweep>, RunError> {
 /// Takes the folder, with its finished cells.
 pub fn take(planned: &Planned, request: &SweepRequest<'_>) -> Result<SweepFolder, RunError> {
     let dir = &planned.dir;
+    let is_fresh = kept::is_one(dir)
+        && match request.fresh {
+            Fresh::Never => false,
+            Fresh::Always => true,
+            Fresh::UnlessUnfinished => !is_unfinished(planned),
+        };
     // Checked before anything is written into it, and again under the lock.
-    if !(request.fresh && kept::is_one(dir)) {
+    if !is_fresh {
         done_before(planned)?;
     }
     fs::create_dir_all(dir).map_err(|source| RecordError::io("make", dir, source))?;
     let mut lock = hold(dir)?;
-    if request.fresh && kept::is_one(dir) {
+    if is_fresh {
         set_aside(dir)?;
         fs::create_dir_all(dir).map_err(|source| RecordError::io("make", dir, source))?;
         lock = hold(dir)?;
@@ -72,11 +78,18 @@ pub fn take(planned: &Planned, request: &SweepRequest<'_>) -> Result<SweepFolder
     }
     let removed = kept::remove_half_cells(dir, &sweep.plan)?;
     let damaged = kept::set_damaged_aside(dir, &sweep)?;
-    let is_done = sweep.plan.design.is_grid() && left(&sweep).is_empty();
+    let is_done =
+        sweep.plan.design.is_grid() && left(&sweep).is_empty() && !sweep.lacks_peak_run(dir);
     sweep.status = if is_done { Status::Complete } else { Status::Interrupted };
     let folder = RecordFolder::open(dir);
     kept::save(&folder, &sweep)?;
     Ok(SweepFolder { folder, sweep, removed, damaged, _lock: lock })
+}
+
+/// True if the sweep in this plan's folder can go on.
+fn is_unfinished(planned: &Planned) -> bool {
+    let before = done_before(planned).ok().flatten();
+    before.is_some_and(|sweep| !left(&sweep).is_empty() || sweep.lacks_peak_run(&planned.dir))
 }
 
 fn begun(planned: &Planned) -> Sweep {

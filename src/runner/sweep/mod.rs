@@ -1,12 +1,14 @@
 //! Sweep: every combination of the requested values, several times, in one folder that the same
 //! command finds again. It is planned ([`plan`]). Its cells ([`next_cells`]) run one after the
 //! other ([`cells`]) in a folder that only one petal holds at a time ([`folder`]), on several
-//! hosts together if requested ([`together`], [`mod@follow`]).
+//! hosts together if requested ([`together`], [`mod@follow`]). A last run at the peak may follow
+//! ([`peak_run`]).
 
 mod cells;
 mod folder;
 mod follow;
 mod next_cells;
+mod peak_run;
 mod plan;
 mod together;
 
@@ -36,10 +38,13 @@ pub struct SweepRequest<'a> {
     pub asked: SweepArguments,
     pub design: Design,
     pub sources: Sources<'a>,
-    /// Folder of the sweep; else one named after the plan.
+    /// Folder of the sweep; else one named after this word and the plan.
     pub dir: Option<PathBuf>,
+    pub name: &'static str,
+    /// Seconds of a last run at the peak, with experiments; 0: none.
+    pub peak_run_s: u64,
     pub load: bool,
-    pub fresh: bool,
+    pub fresh: Fresh,
     pub again_failed: bool,
     /// Recording of `petal os` on the database's host.
     pub os_data: Option<PathBuf>,
@@ -51,6 +56,15 @@ pub struct SweepRequest<'a> {
     pub restart: Option<RestartCommand>,
     /// The load that every cell imitates, step by step, until one does not hold it.
     pub replay: Option<Replayed<'a>>,
+}
+
+/// Cases in which the folder of an earlier sweep gets another name, and the sweep begins again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fresh {
+    Never,
+    Always,
+    /// Unless the present one is unfinished and has the same plan.
+    UnlessUnfinished,
 }
 
 /// Load that was fitted to the target, and its profile.
@@ -103,7 +117,9 @@ fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Don
     let all = held.sweep.plan.order.iter().map(Vec::len).sum::<usize>();
     match left(&held.sweep).len() {
         _ if !held.sweep.plan.design.is_grid() => {}
-        0 => watch.note("this sweep is complete: nothing is run; --fresh begins it again"),
+        0 if held.sweep.status == Status::Complete => {
+            watch.note("this sweep is complete: nothing is run; --fresh begins it again")
+        }
         left if left < all => {
             watch.note(&format!("{} of {all} cells are done, {left} are left", all - left));
         }
@@ -139,6 +155,10 @@ fn run_cells(
         _ => None,
     };
     let ran = cells::run(planned, held, changes.as_mut(), context);
+    let ran = ran.and_then(|mut failures| {
+        failures.extend(peak_run::run(planned, held, context)?);
+        Ok(failures)
+    });
     match (changes.as_mut().map_or(Ok(()), ServerChanges::put_back), ran) {
         (Ok(()), ran) => ran,
         (Err(error), Ok(_)) => Err(error),

@@ -106,9 +106,10 @@ pub fn plan(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Pla
         order: Vec::new(),
         step_by_step: request.replay.is_some(),
         design: request.design.clone(),
+        peak_run_s: request.peak_run_s,
     };
     let server_settings = server_settings(&plan, &targets, &first, request, context)?;
-    let dir = request.dir.clone().unwrap_or_else(|| dir_named_after(&plan, "sweep", &first));
+    let dir = request.dir.clone().unwrap_or_else(|| dir_named_after(&plan, request.name, &first));
     let endpoints = targets.iter().map(|target| petal_engine::endpoints(target.engine.as_ref()));
     let endpoints = endpoints.max().unwrap_or(1);
     let mut notes = uneven(&cells, schemas);

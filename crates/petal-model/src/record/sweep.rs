@@ -22,6 +22,8 @@ pub const FORMAT: &str = "petal-sweep/1";
 pub const NAME: &str = "sweep.json";
 /// The file that the petal at work on a sweep holds locked.
 pub const LOCK: &str = "sweep.lock";
+/// Folder of the last run, at the peak of all cells.
+pub const PEAK_RUN: &str = "peak-run";
 /// Name of a sweep in messages of readers.
 pub(super) const WANTED: &str = "a sweep";
 
@@ -73,6 +75,13 @@ pub struct SweepPlan {
     /// The rule that chooses the next cell. `order` is empty unless it is a grid.
     #[serde(default, skip_serializing_if = "Design::is_grid")]
     pub design: Design,
+    /// Seconds of one more run at the peak, with experiments that show what limits it; 0: none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub peak_run_s: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A cell of one repeat that ended.
@@ -125,6 +134,8 @@ pub struct Swept {
     pub sweep: Sweep,
     /// Runs in the order of [`Sweep::cells`].
     pub runs: Vec<Run>,
+    /// The last run, at the peak.
+    pub peak_run: Option<Run>,
 }
 
 impl Swept {
@@ -278,6 +289,11 @@ impl Sweep {
         Ok(())
     }
 
+    /// Whether the last run is planned and not done.
+    pub fn lacks_peak_run(&self, dir: &Path) -> bool {
+        self.plan.peak_run_s > 0 && peak_run(dir).is_none()
+    }
+
     /// Whether this cell of this round is done.
     pub fn has(&self, number: u32, repeat: u32) -> bool {
         self.cells.iter().any(|cell| (cell.number, cell.repeat) == (number, repeat))
@@ -331,6 +347,9 @@ pub fn read(dir: &Path) -> Result<Sweep, RecordError> {
     });
     adopt(dir, &mut sweep, &mut damaged);
     if !damaged.is_empty() {
+        sweep.status = Status::Interrupted;
+    }
+    if sweep.lacks_peak_run(dir) {
         sweep.status = Status::Interrupted;
     }
     let is_new = |failure: &CellFailure| {
@@ -399,7 +418,12 @@ pub fn load(dir: &Path) -> Result<Swept, RecordError> {
     let sweep = read(dir)?;
     let runs = sweep.cells.iter().map(|cell| super::load(&dir.join(&cell.folder)));
     let runs = runs.collect::<Result<_, _>>()?;
-    Ok(Swept { sweep, runs })
+    Ok(Swept { sweep, runs, peak_run: peak_run(dir) })
+}
+
+/// The last run of a sweep; None if there is no whole record of it.
+pub fn peak_run(dir: &Path) -> Option<Run> {
+    super::load::whole(&dir.join(PEAK_RUN).join(super::load::NAME)).ok()
 }
 
 /// The empty folder in which a cell is run: files of an earlier attempt are removed.

@@ -46,6 +46,8 @@ pub(super) struct Tile {
     pub(super) value: String,
     pub(super) unit: &'static str,
     pub(super) layer: String,
+    /// Page with more about it, by [`link`]; empty without one.
+    pub(super) more: String,
     /// True if the value is words instead of a number.
     pub(super) is_text: bool,
 }
@@ -137,7 +139,7 @@ impl Tile {
         unit: &'static str,
         layer: impl Into<String>,
     ) -> Self {
-        Self { label, value, unit, layer: layer.into(), is_text: false }
+        Self { label, value, unit, layer: layer.into(), more: String::new(), is_text: false }
     }
 
     pub(super) fn words(label: &'static str, words: &str) -> Self {

@@ -5,7 +5,8 @@ use super::super::charts::Chart;
 use super::super::distinct;
 use super::super::numbers::{UNKNOWN, counted, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
-use super::super::sweep::{design, findings::grouped, not_in_means, targets};
+use super::super::run::waterfall;
+use super::super::sweep::{design, findings::grouped, not_in_means, peak_run, targets};
 use super::super::table::{Align, Cell, Table};
 use super::page::{Page, Section, ShownFinding, Tile, class, graves, link, moment};
 use super::run::READING;
@@ -13,8 +14,8 @@ use super::{HtmlError, NAME, calibrated};
 use petal_judge::by_key;
 use petal_judge::petals::Petals;
 use petal_model::record::observation::{Observation, metric};
-use petal_model::record::sweep::Swept;
-use petal_model::record::{Status, as_text};
+use petal_model::record::sweep::{PEAK_RUN, Swept};
+use petal_model::record::{Run, Status, as_text};
 
 pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     let sweep = &swept.sweep;
@@ -26,6 +27,9 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         products => products.join(", "),
     };
     let mut sections = petal_sections(petals, Some(findings(swept)));
+    if let Some(run) = &swept.peak_run {
+        sections.insert(1, limit(run));
+    }
     let found = design::found(swept);
     if !found.is_empty() {
         sections.insert(1, Section::new("found", "Peak and knee", "").notes(found));
@@ -45,7 +49,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
             design::repeats(&sweep.plan),
         ],
         status: std::iter::once(status).chain(found).collect(),
-        tiles: tiles(petals),
+        tiles: with_limit(swept.peak_run.as_ref(), tiles(petals)),
         sections,
         version: sweep.petal_version.clone(),
         ..Page::default()
@@ -91,8 +95,43 @@ fn of_observations(
     page.render()
 }
 
+/// The limit of the last run, with its experiment below.
+fn limit_tile(run: &Run) -> Tile {
+    let words = peak_run::limited_by(run);
+    let (limit, proof) = words.split_once("; ").unwrap_or((words.as_str(), ""));
+    let proof = if proof.is_empty() { String::new() } else { format!("{proof}; ") };
+    Tile {
+        layer: format!("{proof}{}.", peak_run::made(run)),
+        more: link(&format!("{PEAK_RUN}/{NAME}")),
+        ..Tile::words("Limited by", limit)
+    }
+}
+
+/// Experiments of the last run, and where its time goes.
+fn limit(run: &Run) -> Section {
+    let (table, notes) = peak_run::experiments(run);
+    let section = Section::new("limit", "What limits it", "the last run, at the peak");
+    let section = section.table("Elasticity by experiment", table).notes(notes);
+    let time = peak_run::time_goes_to(run).map(|parts| format!("Time goes to: {parts}."));
+    let parts = run.summary.waterfall.as_ref().filter(|all| all.why_unknown.is_none());
+    section
+        .notes(time)
+        .table("Waterfall of an operation", parts.map(waterfall::table).unwrap_or_default())
+}
+
+/// The tiles with the limit of the last run, if there is one, in place of the counted limit.
+fn with_limit(peak_run: Option<&Run>, mut tiles: Vec<Tile>) -> Vec<Tile> {
+    if let Some(run) = peak_run {
+        tiles.retain(|tile| tile.label != LIMITED_AT_PEAK);
+        tiles.insert(0, limit_tile(run));
+    }
+    tiles
+}
+
+const LIMITED_AT_PEAK: &str = "Limited by, at the peak";
+
 fn tiles(petals: &Petals) -> Vec<Tile> {
-    let Some((line, point)) = drawn::highest_peak(petals) else { return Vec::new() };
+    let Some((line, point)) = petals.highest_peak() else { return Vec::new() };
     let figure = |name: &str, show: fn(f64) -> String| or_dash(point.figure(name), show);
     let half = point.piops.as_ref().and_then(|seen| seen.half_width);
     let interval = or_dash(half, |half| format!("\u{b1} {} (95 % interval)", rate(half)));
@@ -109,7 +148,7 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
         Tile::figure("Single-block read at the peak", read_us, "us", "the engine's timing"),
         Tile::figure("Throughput at the peak", mb_s, "MB/s", "the engine's reads and writes"),
         Tile::figure("Sessions at the peak", point.sessions.to_string(), "", line.name.clone()),
-        Tile::words("Limited by, at the peak", &or_dash(limited_by, str::to_owned)),
+        Tile::words(LIMITED_AT_PEAK, &or_dash(limited_by, str::to_owned)),
         Tile::words("Reads at the peak served by", &served_by),
         Tile::words("PIOPS after the peak", &after),
     ]

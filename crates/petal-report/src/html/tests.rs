@@ -290,7 +290,11 @@ fn records_of_before_and_of_nothing_have_a_page() {
     fixture::killed_run(killed.path(), 4);
     let page = run(&super::super::load(killed.path()).unwrap()).unwrap();
     assert!(page.contains("rebuilt from its journal"));
-    let empty = Swept { runs: Vec::new(), sweep: Sweep { cells: Vec::new(), ..swept().sweep } };
+    let empty = Swept {
+        runs: Vec::new(),
+        sweep: Sweep { cells: Vec::new(), ..swept().sweep },
+        peak_run: None,
+    };
     assert!(sweep(&empty, &Petals::default()).is_ok());
 }
 

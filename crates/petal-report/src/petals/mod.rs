@@ -124,16 +124,6 @@ pub fn can_draw(petals: &Petals, chart: &PetalChart) -> bool {
     Drawing::new(petals, chart).dots().next().is_some()
 }
 
-/// Returns the line with the highest peak, and the point of that peak.
-pub fn highest_peak(petals: &Petals) -> Option<(&PetalLine, &Point)> {
-    let peaks = petals.lines.iter().filter_map(|line| {
-        let point = line.points.get(line.peak?)?;
-        Some((line, point, point.piops.as_ref()?.mean))
-    });
-    let highest = peaks.max_by(|a, b| a.2.total_cmp(&b.2));
-    highest.map(|(line, point, _)| (line, point))
-}
-
 /// A line as it is drawn; two for each line of percentiles.
 struct DrawnLine<'a> {
     line: &'a PetalLine,

@@ -1,6 +1,6 @@
 //! The waterfall of an operation: its time divided in parts.
 
-use super::super::numbers::{micros, or_dash, percent, whole};
+use super::super::numbers::{decimal, micros, or_dash, percent, whole};
 use crate::table::Table;
 use petal_model::record::waterfall::{PartOfTime, Waterfall, WaterfallPart};
 
@@ -38,6 +38,27 @@ pub(crate) fn table(waterfall: &Waterfall) -> Table {
     table.row(gap);
     table.row(operation);
     table.with_note(NOTE)
+}
+
+/// Parts that a line of the largest ones names.
+const LARGEST: usize = 4;
+
+/// Smaller parts are not named.
+const SHARE_MIN: f64 = 0.005;
+
+/// The largest parts in one line: `device 61 %; processor 22 %; other parts 17 %`.
+pub(crate) fn largest(waterfall: &Waterfall) -> String {
+    let known = waterfall.parts.iter();
+    let known = known.filter_map(|part| Some((part.part.name(), waterfall.share(part.part)?)));
+    let mut parts: Vec<(&str, f64)> = known.filter(|(_, share)| *share >= SHARE_MIN).collect();
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let of = |(name, share): &(&str, f64)| format!("{name} {} %", decimal(share * 100.0, 0));
+    let mut shown: Vec<String> = parts.iter().take(LARGEST).map(of).collect();
+    let others: f64 = parts.iter().skip(LARGEST).map(|(_, share)| share).sum();
+    if others >= SHARE_MIN {
+        shown.push(of(&("other parts", others)));
+    }
+    shown.join("; ")
 }
 
 /// The names of all parts.

@@ -6,6 +6,7 @@ use super::super::table::{clipped, line, paragraph, rest};
 use super::chart;
 use super::design;
 use super::findings::grouped;
+use super::peak_run;
 use petal_judge::petals::{PetalLine, Petals};
 use petal_model::record::Severity;
 use petal_model::record::sweep::Swept;
@@ -14,22 +15,32 @@ use petal_model::settings::objective::Objective;
 const CHART_HEIGHT: usize = 12;
 /// Lines of petals that have a verdict on the screen.
 const VERDICTS_MAX: usize = 5;
+/// Height of the chart next to the limit of the last run.
+const CHART_HEIGHT_WITH_LIMIT: usize = 9;
+const VERDICTS_MAX_WITH_LIMIT: usize = 3;
 pub(super) const FINDINGS_MAX: usize = 3;
 const IN_REPORT: &str = "in the report";
 
 /// Lays out a sweep on at most 40 lines; `place` is the folder of its reports.
 pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, place: &str) -> String {
     let mut out = line(&design::state(swept));
-    out.push_str(&chart::drawing(petals, CHART_HEIGHT));
+    let (height, verdicts_max) = match &swept.peak_run {
+        Some(_) => (CHART_HEIGHT_WITH_LIMIT, VERDICTS_MAX_WITH_LIMIT),
+        None => (CHART_HEIGHT, VERDICTS_MAX),
+    };
+    for (name, words) in swept.peak_run.iter().flat_map(peak_run::lines) {
+        out.push_str(&clipped(name, "  ", &words));
+    }
+    out.push_str(&chart::drawing(petals, height));
     let mut shown: Vec<(char, &PetalLine)> = chart::drawn_lines(petals).collect();
     if shown.is_empty() {
         // PIOPS and their limit are known without the latency of a read.
         shown = petals.lines.iter().map(|line| ('-', line)).collect();
     }
-    for (letter, of) in shown.iter().take(VERDICTS_MAX) {
+    for (letter, of) in shown.iter().take(verdicts_max) {
         out.push_str(&clipped(&format!("{letter}  "), "   ", &verdict(of, objective)));
     }
-    let more = shown.len().saturating_sub(VERDICTS_MAX);
+    let more = shown.len().saturating_sub(verdicts_max);
     out.push_str(&rest(more, "line", IN_REPORT));
     for text in design::found(swept).iter().take(VERDICTS_MAX) {
         out.push_str(&clipped("-  ", "   ", text));
@@ -143,5 +154,16 @@ mod tests {
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         assert!(shown.contains("7 more lines in the report"), "{shown}");
         assert!(shown.contains(" ...\n"), "{shown}");
+        // The last line of the demo's answer is the address of its page.
+        let mut run = swept.runs[0].clone();
+        petal_model::record::fixture::time_threads(&mut run, 1.0);
+        petal_judge::conclude(&mut run);
+        run.summary.limited_by.as_mut().unwrap().words = "reads; by experiment ".repeat(9);
+        swept.peak_run = Some(run);
+        let shown = within(80, || brief(&swept, &petals, None, "petal-results/sweep"));
+        assert!(shown.lines().count() < 40, "{shown}");
+        let second = shown.lines().nth(1).unwrap();
+        assert!(second.starts_with("limited by reads; by experiment"), "{shown}");
+        assert!(shown.contains("\ntime goes to page cache, file system "), "{shown}");
     }
 }

@@ -25,6 +25,9 @@ pub(super) fn state(swept: &Swept) -> String {
     };
     let state = match (sweep.status, is_whole) {
         (Status::Complete, true) => "complete",
+        (_, true) if plan.peak_run_s > 0 && swept.peak_run.is_none() => {
+            "the last run at the peak is missing: the same command makes it"
+        }
         (_, true) => "every cell is done",
         _ => "not complete: the same command goes on with it",
     };

@@ -8,6 +8,7 @@ mod commits;
 pub mod csv;
 pub mod design;
 pub mod findings;
+pub mod peak_run;
 pub mod table;
 
 use super::table::{SCREEN_LINES, clipped, fitting, line, paragraph, rest};
@@ -25,6 +26,15 @@ use table::SweepRows;
 pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> String {
     let mut out = String::new();
     head(&mut out, swept);
+    if let Some(run) = &swept.peak_run {
+        section(&mut out, "what limits it", "the last run, at the peak");
+        for (name, words) in peak_run::lines(run) {
+            out.push_str(&paragraph(name, "  ", &words));
+        }
+        let (table, notes) = peak_run::experiments(run);
+        out.push_str(&format!("\n{}", table.render()));
+        bullets(&mut out, notes);
+    }
     let rows = SweepRows::of(swept);
     section(
         &mut out,
@@ -236,7 +246,7 @@ pub(crate) mod tests {
             skipped: Vec::new(),
             replay: None,
         };
-        Swept { sweep, runs }
+        Swept { sweep, runs, peak_run: None }
     }
 
     #[test]

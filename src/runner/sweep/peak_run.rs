@@ -1,0 +1,92 @@
+//! The last run of a sweep, at its peak: experiments and a waterfall show what limits it there.
+
+use std::time::Duration;
+
+use super::super::{RunError, WorkContext};
+use super::cells::drive;
+use super::folder::SweepFolder;
+use super::plan::Planned;
+use petal_judge::petals::Petals;
+use petal_model::numbers::decimal;
+use petal_model::record::Status;
+use petal_model::record::sweep::{self as kept, PEAK_RUN, SweepCell, Swept};
+use petal_model::record::sweep_order::{CellRun, OVERHEAD_GUESSED, left};
+use petal_model::settings::Settings;
+use petal_report::numbers::{counted, span};
+
+/// Time of the last run that is planned and not done.
+pub(super) fn time_left(held: &SweepFolder) -> Duration {
+    match held.sweep.lacks_peak_run(held.folder.path()) {
+        true => Duration::from_secs(held.sweep.plan.peak_run_s) + OVERHEAD_GUESSED,
+        false => Duration::ZERO,
+    }
+}
+
+/// Runs the last run, if it is planned and all cells are done. Returns failures that affect no
+/// figure.
+pub(super) fn run(
+    planned: &Planned,
+    held: &mut SweepFolder,
+    context: &WorkContext<'_>,
+) -> Result<Option<RunError>, RunError> {
+    let dir = held.folder.path().to_owned();
+    if context.caller.is_interrupted()
+        || !left(&held.sweep).is_empty()
+        || !held.sweep.lacks_peak_run(&dir)
+    {
+        return Ok(None);
+    }
+    let swept = kept::load(&dir)?;
+    let cell = at_peak(&swept);
+    let Some((cell, settings)) = cell.and_then(|cell| Some((cell, planned.settings(cell.number)?)))
+    else {
+        context
+            .watch
+            .error("the last run is not made: no cell has PIOPS, so the peak is not known");
+        return Ok(None);
+    };
+    let seconds = held.sweep.plan.peak_run_s;
+    let settings = Settings {
+        run_time: Duration::from_secs(seconds),
+        elasticity: true,
+        waterfall: true,
+        seed: Some(held.sweep.plan.seed),
+        ..settings.clone()
+    };
+    let factors = cell.factors.iter().map(|(key, value)| format!("{key} {value}"));
+    let factors = factors.collect::<Vec<_>>().join(", ");
+    context.watch.note(&format!(
+        "last run, at the peak ({factors}): {seconds} s, the second half with experiments that \
+         show what limits it"
+    ));
+    context.watch.heading(&format!("last run, all done in {} | ", span(time_left(held))));
+    if dir.join(PEAK_RUN).exists() {
+        kept::set_aside(&dir, PEAK_RUN)?; // Its record is damaged.
+    }
+    let begin = || kept::begin_cell(&dir, PEAK_RUN);
+    let cell_run = CellRun { number: cell.number, repeat: 1 };
+    let ended = drive(planned, settings, cell_run, begin, context);
+    context.watch.heading("");
+    let done = match ended {
+        Err(error) if error.is_interrupted() => return Ok(None),
+        ended => ended?,
+    };
+    if done.run.summary.status == Status::Interrupted || !done.is_written() {
+        return Ok(done.failure);
+    }
+    kept::finish_cell(&dir, PEAK_RUN, &done.folder)?;
+    held.sweep.status = Status::Complete;
+    kept::save(&held.folder, &held.sweep)?;
+    let elapsed = decimal(done.run.summary.elapsed_s, 0);
+    let operations = counted(done.run.summary.ops.total, "operation");
+    context.watch.note(&format!("last run: {operations} in {elapsed} s"));
+    Ok(done.failure)
+}
+
+/// The first repeat of the cell with the most PIOPS.
+fn at_peak(swept: &Swept) -> Option<&SweepCell> {
+    let petals = Petals::of(&swept.observations());
+    let (_, point) = petals.highest_peak()?;
+    let is_at_peak = |cell: &&SweepCell| point.sources.contains(&cell.folder);
+    swept.sweep.cells.iter().find(is_at_peak)
+}
