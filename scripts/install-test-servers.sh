@@ -1,10 +1,10 @@
 #!/bin/sh
 # Installs what the integration tests start privately, from Debian's packages, where it is missing: the
 # database servers (own data folder, own port, own user), PgBouncer, Chromium, in which the HTML report
-# is opened, Prometheus, which scrapes a run, strace, by which system calls are made to fail, and the
-# programs of btrfs. Where KVM can be used, also qemu, and a kernel for its guest in
-# target/petal-guest. Never starts or configures a server. Where it cannot install, it says so and
-# leaves it to the tests to skip, or with PETAL_TEST_REQUIRE=all to fail.
+# is opened, Prometheus, which scrapes a run, strace, by which system calls are made to fail, the
+# programs of btrfs, and Python and ip, by which outages are made. Where KVM can be used, also qemu, and
+# a kernel for its guest in target/petal-guest. Never starts or configures a server. Where it cannot
+# install, it says so and leaves it to the tests to skip, or with PETAL_TEST_REQUIRE=all to fail.
 set -eu
 
 missing=""
@@ -29,6 +29,13 @@ if ! command -v strace >/dev/null; then
 fi
 if ! command -v mkfs.btrfs >/dev/null && ! [ -x /usr/sbin/mkfs.btrfs ]; then
     missing="$missing btrfs-progs"
+fi
+# scripts/outage-repeats.py, and the networks that it cuts.
+if ! command -v python3 >/dev/null; then
+    missing="$missing python3"
+fi
+if ! command -v ip >/dev/null && ! [ -x /usr/sbin/ip ]; then
+    missing="$missing iproute2"
 fi
 if ! command -v prometheus >/dev/null; then
     missing="$missing prometheus"
