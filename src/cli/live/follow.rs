@@ -95,7 +95,7 @@ impl FolderReader {
         let Some(folder) = folder else { return };
         let read = match &mut self.state {
             Some(state) => state.refresh(),
-            None => LiveState::open(folder).map(|state| self.state = Some(state)),
+            None => LiveState::open(folder).and_then(|state| self.state.insert(state).refresh()),
         };
         self.unread = read.err().map(|error| error.to_string());
     }
