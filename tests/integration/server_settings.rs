@@ -194,8 +194,8 @@ fn a_restart_that_fails_fails_its_cell_and_a_server_that_stays_away_ends_the_swe
     it.is_as_before();
 
     let restart = it.restart("away", 2, &it.server.pg_ctl("stop"));
-    let away = it.sweep("away", &restart, &["--restart-limit", "2"]).exits(3);
-    away.telling(&["did not answer within 2 s", "restore-settings", "postgresql.auto.conf"]);
+    let away = it.sweep("away", &restart, &["--restart-limit", "10"]).exits(3);
+    away.telling(&["did not answer within 10 s", "restore-settings", "postgresql.auto.conf"]);
     assert_eq!(cells(&it.work.path("away")).len(), 1, "measured data is kept");
     assert!(it.journal("away")["restored_at"].is_null());
     it.restore("away", &[]).exits(0);
