@@ -31,7 +31,7 @@ fn loaded(url: &str) -> Workplace {
     work
 }
 
-/// One outage of this kind. The script fails if petal's lost commits are not those of the server.
+/// Causes an outage of a kind once, by the script, which fails if petal's lost commits are not those of the server.
 fn once(kind: &str) {
     let work = Workplace::new();
     let results = work.path("results");

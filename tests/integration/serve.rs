@@ -20,7 +20,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// One that serves `petal-results`.
+    /// Starts `petal serve petal-results`.
     fn start(work: &Workplace) -> Self {
         Self::folder(work, "petal-results")
     }

@@ -253,7 +253,7 @@ impl Running {
         });
     }
 
-    /// Its messages so far.
+    /// Messages of the running petal so far.
     pub fn said(&self) -> String {
         text(&self.stderr)
     }
