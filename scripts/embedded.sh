@@ -10,7 +10,7 @@ page=$root/docs/engines/embedded.md
 work=$(mktemp -d "$root/target/embedded-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-"$petal" sweep -q --load -s 2 --scale 256M --block-sz 4K --sessions 1,4,16 --update-pct 0,20 \
+"$petal" sweep -q --load -s 2 --scale 256M --block-sz 4K --sessions 1,16 --update-pct 0,20 \
     --repeats 3 --run-time "$seconds" --db sqlite:sqlite --db redb:redb --db lmdb:lmdb --db rocksdb:rocksdb \
     --out sweep >/dev/null
 load=$(cut -d' ' -f2 /proc/loadavg)
