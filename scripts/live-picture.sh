@@ -68,8 +68,6 @@ svg frame* >"$root/docs/images/live.svg"
     echo '<!-- Screen: written by scripts/live-picture.sh. -->'
     printf '```\n'
     cat run
-    printf '```\n\nA sweep, 48 seconds after its begin:\n\n```\n'
-    cat frame08
     printf '```\n<!-- End of the screen. -->\n'
 } >page
 cp page "$page"
