@@ -26,7 +26,7 @@ MEMORY = 256 << 20
 # The database's processes and petal's, where these are not the same.
 DATABASE, CLIENT = "petal-limits", "petal-limits-client"
 PORTS = {"postgres": 5600 + os.getpid() % 100, "mariadb": 5700 + os.getpid() % 100}
-RELAY = 5800 + os.getpid() % 100
+RELAYS = {"postgres": 5800 + os.getpid() % 100, "mariadb": 5900 + os.getpid() % 100}
 
 # Capacity of each resource: processors of the database's group and of petal's own, requests per
 # second, operations per second, milliseconds.
@@ -191,7 +191,7 @@ def ready(engine):
 
 
 def url(engine, relayed=False):
-    port = RELAY if relayed else PORTS.get(engine)
+    port = (RELAYS if relayed else PORTS).get(engine)
     return {
         "sqlite": [], "device": ["--db", f"device:{WORK}/petal.dat"],
         "postgres": ["--db", f"postgres://root@127.0.0.1:{port}/postgres"],
@@ -202,16 +202,16 @@ def url(engine, relayed=False):
 class Relay:
     """A way to a server that holds each byte for some milliseconds, half of them each way."""
 
-    def __init__(self, port):
-        self.ms, self.port = 0.0, port
+    def __init__(self, engine):
+        self.ms, self.engine = 0.0, engine
         threading.Thread(target=lambda: asyncio.run(self.serve()), daemon=True).start()
 
     async def serve(self):
-        async with await asyncio.start_server(self.join, "127.0.0.1", RELAY) as server:
+        async with await asyncio.start_server(self.join, "127.0.0.1", RELAYS[self.engine]) as server:
             await server.serve_forever()
 
     async def join(self, reader, writer):
-        other_reader, other_writer = await asyncio.open_connection("127.0.0.1", self.port)
+        other_reader, other_writer = await asyncio.open_connection("127.0.0.1", PORTS[self.engine])
         await asyncio.gather(self.pump(reader, other_writer), self.pump(other_reader, writer))
 
     async def pump(self, reader, writer):
@@ -251,7 +251,7 @@ def median(values):
 
 
 def compare(engine, matrix):
-    relay = engine in PORTS and Relay(PORTS[engine])
+    relay = engine in PORTS and Relay(engine)
     for of, name, sessions, more, capacity in situations():
         if of != engine:
             continue

@@ -174,6 +174,7 @@ pub fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
             ..HostSeen::default()
         }),
         server_clock_ahead_s: prepared.clock_ahead_s,
+        server_round_trip_us: prepared.round_trip_us,
         clock: prepared.clock.clone(),
         data_bytes_before: prepared.data_bytes,
         ..Details::default()

@@ -121,6 +121,8 @@ pub struct Prepared {
     pub before: Option<OsInterval>,
     /// Lead of the database host's clock over petal's.
     pub clock_ahead_s: Option<f64>,
+    /// Microseconds of the way to the server and back.
+    pub round_trip_us: Option<f64>,
     pub clock: Option<ClockState>,
     /// Common start with other hosts; `None` if the run begins at once.
     pub start: Option<CommonStart>,

@@ -62,10 +62,8 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         HostFacts::collect_with(devices.as_ref(), &petal_engine::server_processes(job.engine))
     });
     let locked = limit_page_cache(job, &details)?;
-    let clock_ahead_s = match job.engine.server() {
-        Some(server) if !details.local => server.clock_ahead_s(),
-        _ => None,
-    };
+    let server_clock = job.engine.server().and_then(|server| server.clock());
+    let clock_ahead_s = server_clock.filter(|_| !details.local).map(|clock| clock.ahead_s);
     let clock = if details.local || !watched { None } else { ClockState::ask() };
     let start = job.start.common(&details, clock_ahead_s, &|line| job.watch.note(line));
     let (mut settled, before) = settle(job, probe.as_ref().filter(|_| details.local))?;
@@ -92,6 +90,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         threads_unseen,
         before,
         clock_ahead_s,
+        round_trip_us: server_clock.map(|clock| clock.round_trip_s * 1e6),
         clock,
         start,
         settled,

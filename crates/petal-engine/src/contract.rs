@@ -9,6 +9,7 @@ use super::costs::CostProbes;
 use super::in_use::DataUse;
 use super::neighbour::KnownNeighbours;
 use super::perturbation::Perturbation;
+use super::server::clock::ClockReading;
 use super::server::row_layout;
 use super::server_settings::ChangeableSettings;
 use petal_model::record::server_report::ServerReport;
@@ -211,8 +212,8 @@ pub trait Server: Send + Sync {
         Vec::new()
     }
 
-    /// Seconds that the clock of a server on another host is ahead of this host's, if known.
-    fn clock_ahead_s(&self) -> Option<f64> {
+    /// The clock of the server and the way to it, if it can be asked.
+    fn clock(&self) -> Option<ClockReading> {
         None
     }
 

@@ -18,6 +18,7 @@ use petal_model::record::waterfall::PartOfTime;
 use petal_model::record::{Headline, Run};
 use petal_model::stats::counters::WaitClass;
 use residence::PlaceOfTime;
+use waterfall::OperationSide;
 
 /// A class must take so much of DB time to be called the limit.
 const LIMIT_SHARE_MIN: f64 = 0.50;
@@ -170,8 +171,35 @@ pub fn limited_with_rate(run: &Run) -> String {
 
 fn limited_by(run: &Run) -> LimitedBy {
     let found = held(run).or_else(|| whole_host(run)).or_else(|| paced(run));
-    let found = found.or_else(|| queued(run)).or_else(|| by_residence(run));
+    let found = found.or_else(|| petal_itself(run)).or_else(|| queued(run));
+    let found = found.or_else(|| by_residence(run)).or_else(|| on_the_way(run));
     found.unwrap_or_else(|| waited_for(run))
+}
+
+/// Names petal, if the server waited for it.
+fn petal_itself(run: &Run) -> Option<LimitedBy> {
+    let evidence = limits::generator_bound(run).ok()?.evidence;
+    Some(LimitedBy { by: Limiter::Petal, words: "petal's own processors".to_owned(), evidence })
+}
+
+/// Names the network, if the way to the server and back is most of DB time. LOOP=client makes at
+/// least one round trip per operation.
+fn on_the_way(run: &Run) -> Option<LimitedBy> {
+    let by_request = waterfall::executed(run) == OperationSide::ByRequest;
+    let way_us = run.details.server_round_trip_us.filter(|_| by_request)?;
+    let share = run.summary.ops.total as f64 * way_us / 1e6 / run.details.db_time_s;
+    (run.details.db_time_s > 0.0 && share >= LIMIT_SHARE_MIN).then(|| {
+        let percent = share.min(1.0) * 100.0;
+        let words = format!(
+            "network (at least {percent:.0} % of DB time; {} ms to the server and back)",
+            decimal(way_us / 1e3, 2)
+        );
+        limit(
+            Limiter::Network,
+            words,
+            json!({ "round_trip_us": way_us, "share_of_db_time": share }),
+        )
+    })
 }
 
 /// Names the limit of sessions that mostly waited for reads. Waiting above the device while the
@@ -425,6 +453,7 @@ mod tests {
     use petal_model::record::driver_hosts::HostShare;
     use petal_model::record::fixture;
     use petal_model::stats::counters::IoCounts;
+    use petal_model::stats::host::HostFacts;
     use petal_model::stats::os::threads::ThreadState;
     use petal_model::stats::os::{CpuShare, DeviceCounts};
     use petal_model::workload::share::Share;
@@ -567,6 +596,34 @@ mod tests {
         assert_eq!(own.demand_us.is_some(), own.capacity.is_some());
         assert!(own.layer.contains("threads"), "{own:?}");
         assert!(used("device").layer.contains("service alone"));
+    }
+
+    #[test]
+    fn the_way_to_the_server_and_petal_itself_limit() {
+        let mut run = fixture::mixed_run();
+        run.details.target.in_process = false;
+        run.summary.waits.clear();
+        run.summary.settings.insert("loop".into(), "client".into());
+        let mean_us = run.details.db_time_s / run.summary.ops.total as f64 * 1e6;
+        let limited = |run: &mut Run, share: Option<f64>| {
+            run.details.server_round_trip_us = share.map(|share| mean_us * share);
+            limited_by(run)
+        };
+        let network = limited(&mut run, Some(0.9));
+        assert_eq!(network.by, Limiter::Network);
+        assert!(network.words.starts_with("network (at least 90 % of DB time;"), "{network:?}");
+        for share in [Some(0.4), None] {
+            assert_eq!(limited(&mut run, share).by, Limiter::NotDetermined);
+        }
+        // A server that loops itself makes no round trip for an operation.
+        let mut inside = run.clone();
+        inside.summary.settings.insert("loop".into(), "server".into());
+        assert_eq!(limited(&mut inside, Some(0.9)).by, Limiter::NotDetermined);
+        // Petal on another host, whose processors are full.
+        run.details.target.local = false;
+        run.details.host = Some(HostFacts { cpus: 2, ..HostFacts::default() });
+        run.summary.petal_cpu_s = Some(run.summary.elapsed_s * 1.9);
+        assert_eq!(limited(&mut run, Some(0.9)).by, Limiter::Petal);
     }
 
     #[test]

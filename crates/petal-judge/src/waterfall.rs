@@ -28,7 +28,7 @@ const SERVER: &str = "the server's threads";
 
 /// The threads that execute operations.
 #[derive(Clone, Copy, PartialEq)]
-enum OperationSide {
+pub(super) enum OperationSide {
     /// petal's threads execute operations.
     InPetal,
     /// The server executes each operation as a request.
@@ -77,7 +77,8 @@ pub(super) fn processor_s(run: &Run) -> Option<(f64, &'static str)> {
     Some((times.total_ns as f64 / 1e9, division.layer()))
 }
 
-fn executed(run: &Run) -> OperationSide {
+/// The side that executes operations.
+pub(super) fn executed(run: &Run) -> OperationSide {
     let target = &run.details.target;
     let reported = target.settings.iter().find(|(name, _)| name == "loop");
     let reported = reported.and_then(|(_, value)| value.split(':').next());

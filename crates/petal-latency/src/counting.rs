@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use aya::maps::{Array, Map, MapData, MapError, PerCpuArray};
 use aya::programs::BtfTracePoint;
@@ -104,7 +105,7 @@ impl<const HISTOGRAMS: usize, const STATE: usize> Counting<HISTOGRAMS, STATE> {
         programs: &[ProgramFor<'_>],
         globals: &[(&str, Vec<u8>)],
     ) -> Result<Self, String> {
-        let kernel = Btf::from_sys_fs().map_err(|error| why(&error))?;
+        let kernel = kernel_types()?;
         let mut processes = [0u32; OWNERS_MAX];
         processes.iter_mut().zip(&owners.processes).for_each(|(place, owner)| *place = *owner);
         let with_children = u32::from(owners.with_children);
@@ -114,13 +115,13 @@ impl<const HISTOGRAMS: usize, const STATE: usize> Counting<HISTOGRAMS, STATE> {
         }
         let mut loaded = loader
             .map_max_entries("series", series as u32)
-            .btf(Some(&kernel))
+            .btf(Some(kernel))
             .override_global("owners", &processes, true)
             .override_global("with_children", &with_children, true)
             .load(object)
             .map_err(|error| why(&error))?;
         for program in programs {
-            attach(&mut loaded, &kernel, program)?;
+            attach(&mut loaded, kernel, program)?;
         }
         Ok(Self {
             series: map(&mut loaded, "series")?,
@@ -147,6 +148,18 @@ impl<const HISTOGRAMS: usize, const STATE: usize> Counting<HISTOGRAMS, STATE> {
             all.push(CountedSeries { number, times: times.collect() });
         }
         Ok((all, lost))
+    }
+}
+
+/// Types of the running kernel, read once: a tenth of a second each time.
+fn kernel_types() -> Result<&'static Btf, String> {
+    static TYPES: OnceLock<Btf> = OnceLock::new();
+    match TYPES.get() {
+        Some(types) => Ok(types),
+        None => {
+            let types = Btf::from_sys_fs().map_err(|error| why(&error))?;
+            Ok(TYPES.get_or_init(|| types))
+        }
     }
 }
 

@@ -64,6 +64,7 @@ use in_use::TablesInUse;
 use petal_engine::costs::CostProbes;
 use petal_engine::in_use::DataUse;
 use petal_engine::neighbour::KnownNeighbours;
+use petal_engine::server::clock::ClockReading;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::servers::{FollowedServer, Servers, each_once, known};
@@ -344,8 +345,8 @@ impl Server for Mysql {
         each_once(self.servers.of_sessions().iter().map(servers::processes))
     }
 
-    fn clock_ahead_s(&self) -> Option<f64> {
-        servers::clock_ahead_s(self.first())
+    fn clock(&self) -> Option<ClockReading> {
+        servers::clock(self.first())
     }
 
     fn settings(&self) -> Option<&dyn ChangeableSettings> {

@@ -7,7 +7,7 @@ use mysql_async::Row;
 
 use super::connect::Endpoint;
 use super::options::Options;
-use petal_engine::server::clock;
+use petal_engine::server::clock::{self, ClockReading};
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
 use petal_engine::url_option::process_environment;
@@ -136,8 +136,7 @@ pub fn check_room(endpoint: &Endpoint, work: &str, data: Vec<(&str, u64)>) -> Re
     room::check(&client.server, work, &needs).map(|()| true)
 }
 
-/// Lead, in seconds, of the server's clock over this host's.
-pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
+pub fn clock(endpoint: &Endpoint) -> Option<ClockReading> {
     let mut client = endpoint.connect_to_look().ok()?;
-    clock::ahead_s(|| client.query_one("SELECT UNIX_TIMESTAMP(SYSDATE(6)) + 0e0").ok())
+    clock::read(|| client.query_one("SELECT UNIX_TIMESTAMP(SYSDATE(6)) + 0e0").ok())
 }

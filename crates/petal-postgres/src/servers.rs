@@ -14,7 +14,7 @@ use super::client::Client;
 use super::connect::{Endpoint, server_version};
 use super::options::Options;
 use super::{describe, long_work, neighbours, plan, publications, schema};
-use petal_engine::server::clock;
+use petal_engine::server::clock::{self, ClockReading};
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
 use petal_engine::url_option::process_environment;
@@ -148,11 +148,12 @@ pub fn check_log_room(endpoint: &Endpoint) -> Result<bool> {
     room::check(&endpoint.name, "a run with UPDATEs", &needs).map(|()| true)
 }
 
-/// Lead, in seconds, of the server's clock over this host's.
-pub fn clock_ahead_s(endpoint: &Endpoint) -> Option<f64> {
+pub fn clock(endpoint: &Endpoint) -> Option<ClockReading> {
     let mut client = endpoint.connect_to_look("petal describe").ok()?;
     let sql = "SELECT extract(epoch FROM pg_catalog.clock_timestamp())::pg_catalog.float8";
-    clock::ahead_s(|| client.query_one(sql, &[]).ok()?.try_get(0).ok())
+    // Prepared, a question and its answer are one round trip.
+    let question = client.prepare(sql).ok()?;
+    clock::read(|| client.query_one(&question, &[]).ok()?.try_get(0).ok())
 }
 
 /// Refuses a run with UPDATEs that is sure to fail on `primary`.

@@ -122,6 +122,8 @@ pub enum Limiter {
     OthersWork,
     /// Processor time of the sessions themselves, on a host that has more processors.
     SessionProcessorTime,
+    /// Processors of petal itself, of a server that waits for petal.
+    Petal,
     /// A control group's limit on the I/O of a device under the data.
     IoLimit,
     /// Think time that was asked for.

@@ -365,6 +365,10 @@ pub struct Details {
     pub server_os: Option<os::HostSeen>,
     /// Lead of the database host's clock over petal's, in seconds, as the database reported.
     pub server_clock_ahead_s: Option<f64>,
+    /// Microseconds of the way to the server and back: the quickest of five answers before the
+    /// run, on petal's clock.
+    #[serde(default)]
+    pub server_round_trip_us: Option<f64>,
     /// State that the clock of petal's host reported, if the database is on another one.
     pub clock: Option<ClockState>,
     /// Operation latency bars, by kind name.
