@@ -8,6 +8,7 @@ resource of the largest elasticity must be the one that the situation limits, an
 run of petal demo. Prints the tables of docs/limits.md. PostgreSQL and MariaDB are private servers of Debian's packages.
 Usage: bench-limits.py PETAL [DIRECTORY]
   ONLY=sqlite,device,postgres,mariadb,experiments,demo   these parts alone
+  NAMED='200 writes/s,a way'                          situations with one of these in their name alone
   SECONDS_EACH=4 ROUNDS=1 EXPERIMENT_SECONDS=60     a longer measurement
 """
 import asyncio, atexit, collections, json, math, os, pathlib, shutil, signal, subprocess, sys, tempfile, threading, time
@@ -19,6 +20,7 @@ V2 = (CGROUP / "cgroup.controllers").exists()
 SECONDS, ROUNDS, STEP = int(os.environ.get("SECONDS_EACH", 4)), int(os.environ.get("ROUNDS", 1)), 0.2
 PARTS = ["sqlite", "device", "postgres", "mariadb", "experiments", "demo"]
 ONLY = os.environ.get("ONLY", ",".join(PARTS)).split(",")
+NAMED = os.environ.get("NAMED", "").split(",")
 # Elasticities under this count as none: no resource of the situation limits.
 LEAST = 0.25
 # Bytes of memory for PostgreSQL and its page cache, so that reads reach the device.
@@ -253,7 +255,7 @@ def median(values):
 def compare(engine, matrix):
     relay = engine in PORTS and Relay(engine)
     for of, name, sessions, more, capacity in situations():
-        if of != engine:
+        if of != engine or not any(part in name for part in NAMED):
             continue
         rates, base = {}, []
 

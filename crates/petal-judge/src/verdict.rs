@@ -170,9 +170,13 @@ pub fn limited_with_rate(run: &Run) -> String {
 }
 
 fn limited_by(run: &Run) -> LimitedBy {
-    let found = held(run).or_else(|| whole_host(run)).or_else(|| paced(run));
-    let found = found.or_else(|| petal_itself(run)).or_else(|| queued(run));
-    let found = found.or_else(|| by_residence(run)).or_else(|| on_the_way(run));
+    let (others, own) = match whole_host(run) {
+        Some(it) if it.by == Limiter::OthersWork => (Some(it), None),
+        own => (None, own),
+    };
+    let found = held(run).or(own).or_else(|| paced(run)).or_else(|| petal_itself(run));
+    let found = found.or_else(|| on_the_way(run)).or(others).or_else(|| queued(run));
+    let found = found.or_else(|| by_residence(run));
     found.unwrap_or_else(|| waited_for(run))
 }
 
