@@ -1,8 +1,8 @@
-//! Error rates and power of each rule of judgement, measured on simulated runs. Prints the table of
+//! Error rates and power of each rule of judgement, measured on simulated runs. Prints the lists of
 //! docs/judgement.md, and fails if a rule does not keep its stated share.
 //!
-//! `cargo bench --bench judgement`: 2,000 trials of each row, with fixed seeds; `-- 200` makes 200. A
-//! row that is past its stated share has ten times as many, so that chance is not taken for the
+//! `cargo bench --bench judgement`: 2,000 trials of each claim, with fixed seeds; `-- 200` makes 200. A
+//! claim that is past its stated share has ten times as many, so that chance is not taken for the
 //! rule's own share.
 
 #![allow(clippy::print_stdout)]
@@ -17,9 +17,7 @@ fn main() -> ExitCode {
     // Cargo itself passes `--bench`.
     let requested = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
     let all_trials = requested.unwrap_or(TRIALS);
-    println!("| rule | simulated runs | stated | measured |");
-    println!("|---|---|---|---|");
-    let mut broken = 0;
+    let (mut broken, mut rule) = (0, "");
     for (seed, claim) in (1..).zip(&CLAIMS) {
         let (mut trials, mut count) = (all_trials, claim.count(all_trials, seed));
         if claim.is_past(count, trials) {
@@ -33,7 +31,11 @@ fn main() -> ExitCode {
         let measured = 100.0 * count as f64 / trials as f64;
         let is_kept = claim.is_kept(count, trials);
         let mark = if is_kept { "" } else { " BROKEN" };
-        println!("| {} | {} | {stated} | {measured:.1} %{mark} |", claim.rule, claim.runs);
+        if claim.rule != rule {
+            rule = claim.rule;
+            println!("\n{rule}:\n");
+        }
+        println!("- {} in {stated}, measured {measured:.1} %{mark}", claim.runs);
         broken += u32::from(!is_kept);
     }
     let (of_peak, of_plateau) = errors_of_the_peak(all_trials, 1);
