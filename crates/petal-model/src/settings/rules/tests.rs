@@ -108,8 +108,8 @@ fn each_contradiction_is_refused_with_its_hint() {
     --
     LOOP=server (--loop): must be client with a database in petal's own process: there is no server to loop in. Leave it out, or write LOOP=client.
     PREFETCH=8 (--prefetch): must be 0 with an embedded database, which reads one block at a time and cannot read ahead. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.
-    IO_DEPTH=2 (--io-depth): must be 1 with an embedded database, where a session has one read in flight. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.
-    VERIFY=none (--verify): must be header with an embedded database: the other checks are the device engine's. Leave it out.
+    IO_DEPTH=2 (--io-depth): must be 1 with a database, where a session has one read in flight. Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.
+    VERIFY=none (--verify): must be header with a database: the other checks are the device engine's. Leave it out.
     --
     PAGE_CACHE_LIMIT=1G (--page-cache-limit): is for local servers; an embedded database's reads can go past the page cache. Leave it out and use DIRECT_IO=TRUE.
     --

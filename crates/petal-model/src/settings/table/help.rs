@@ -38,11 +38,22 @@ fn entry(text: &mut String, parameter: &Parameter, width: usize) {
         parameter.taken_by.words()
     );
     wrap(text, 6, width, &values);
+    for (how, engines) in exceptions(parameter) {
+        wrap(text, 6, width, &format!("{engines}: {how}."));
+    }
+}
+
+/// Returns the ways in which engines treat a parameter otherwise, each with its engines.
+fn exceptions(parameter: &Parameter) -> Vec<(String, String)> {
+    let mut ways: Vec<(String, String)> = Vec::new();
     for engine in support::ENGINES {
-        if let Some(words) = described(engine.support(parameter)) {
-            wrap(text, 6, width, &format!("{}: {words}.", engine.product));
+        let Some(how) = described(engine.support(parameter)) else { continue };
+        match ways.iter_mut().find(|(known, _)| *known == how) {
+            Some((_, engines)) => *engines = format!("{engines}, {}", engine.product),
+            None => ways.push((how, engine.product.to_owned())),
         }
     }
+    ways
 }
 
 /// Says in words how an engine treats it; `None` if there is nothing to say.
@@ -86,61 +97,54 @@ pub fn markdown() -> String {
     );
     page.push_str(INTRODUCTION);
     page.push_str(
-        "\n\nThe flag of RUN_TIME is `--run-time`, and so on. The commands that take a parameter are in \
-         brackets, if they are not run and sweep. A secret written as `@FILE` is the first line of \
-         that file.\n",
+        "\n\nThe flag of RUN_TIME is `--run-time`, and so on. Each default is in parentheses after \
+         its key. Numbers are whole, if not decimal. The commands that take a parameter are at the \
+         end, if they are not run and sweep; all: every command that opens a target. A secret \
+         written as `@FILE` is the first line of that file.\n",
     );
     for (group, title) in Group::ALL {
         let _ = write!(page, "\n## {title}\n\n");
-        page.push_str("| key | default | values | means |\n|---|---|---|---|\n");
         for parameter in group.parameters() {
-            markdown_row(&mut page, parameter);
+            markdown_entry(&mut page, parameter);
         }
     }
     markdown_engines(&mut page);
     page
 }
 
-fn markdown_row(page: &mut String, parameter: &Parameter) {
+fn markdown_entry(page: &mut String, parameter: &Parameter) {
     let commands = match parameter.taken_by {
         TakenBy::Run => String::new(),
+        TakenBy::All => " (all)".to_owned(),
         other => format!(" ({})", other.words()),
     };
     let _ = writeln!(
         page,
-        "| `{}` | {} | {} | {}{commands} |",
+        "- `{}` ({}): {}. {}{commands}.",
         parameter.key,
-        cell(parameter.default_words()),
-        cell(&parameter.values()),
-        cell(parameter.meaning),
+        parameter.default_words(),
+        parameter.meaning,
+        capitalised(&parameter.values().replace("a whole number from ", "")),
     );
 }
 
 fn markdown_engines(page: &mut String) {
     page.push_str(
         "\n## Support by engine\n\npetal refuses a parameter that an engine cannot follow, and \
-         never ignores one. An engine supports in full all others.\n",
+         never ignores one. An engine supports in full all others.\n\n",
     );
-    for engine in support::ENGINES {
-        let _ = write!(page, "\n### {} (`{}:`)\n\n", engine.product, engine.scheme);
-        page.push_str("| key | how |\n|---|---|\n");
-        // Parameters that it treats alike share a row.
-        let mut rows: Vec<(String, Vec<String>)> = Vec::new();
-        for parameter in PARAMETERS {
-            let Some(how) = described(engine.support(parameter)) else { continue };
+    // Parameters that the same engines treat alike share an entry.
+    let mut entries: Vec<((String, String), Vec<String>)> = Vec::new();
+    for parameter in PARAMETERS {
+        for way in exceptions(parameter) {
             let key = format!("`{}`", parameter.key);
-            match rows.iter_mut().find(|(known, _)| *known == how) {
+            match entries.iter_mut().find(|(known, _)| *known == way) {
                 Some((_, keys)) => keys.push(key),
-                None => rows.push((how, vec![key])),
+                None => entries.push((way, vec![key])),
             }
         }
-        for (how, keys) in rows {
-            let _ = writeln!(page, "| {} | {} |", keys.join(", "), cell(&how));
-        }
     }
-}
-
-/// A bar would end the cell.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|")
+    for ((how, engines), keys) in entries {
+        let _ = writeln!(page, "- {} ({engines}): {how}.", keys.join(", "));
+    }
 }

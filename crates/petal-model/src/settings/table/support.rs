@@ -275,13 +275,13 @@ const EMBEDDED: Exceptions = &[
     only(
         "IO_DEPTH",
         &["1"],
-        "must be 1 with an embedded database, where a session has one read in flight",
+        "must be 1 with a database, where a session has one read in flight",
         "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
     ),
     only(
         "VERIFY",
         &["header"],
-        "must be header with an embedded database: the other checks are the device engine's",
+        "must be header with a database: the other checks are the device engine's",
         "Leave it out.",
     ),
     (
@@ -336,7 +336,7 @@ const POSTGRES_EXCEPTIONS: Exceptions = &[
     only(
         "VERIFY",
         &["header"],
-        "must be header with PostgreSQL: the other checks are the device engine's",
+        "must be header with a database: the other checks are the device engine's",
         "Leave it out.",
     ),
     ("ADMIN_SQLNET_SERVICE", SERVICE_OR_HOST),
@@ -366,13 +366,13 @@ const MYSQL_EXCEPTIONS: Exceptions = &[
     only(
         "IO_DEPTH",
         &["1"],
-        "must be 1 with MySQL, where a session has one read in flight",
+        "must be 1 with a database, where a session has one read in flight",
         "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
     ),
     only(
         "VERIFY",
         &["header"],
-        "must be header with MySQL: the other checks are the device engine's",
+        "must be header with a database: the other checks are the device engine's",
         "Leave it out; innodb_checksum_algorithm is the server's own check.",
     ),
     ("ADMIN_SQLNET_SERVICE", Support::Remark("a service is a host")),
@@ -397,13 +397,13 @@ const ORACLE_EXCEPTIONS: Exceptions = &[
     only(
         "IO_DEPTH",
         &["1"],
-        "must be 1 with Oracle Database, where a session has one read in flight",
+        "must be 1 with a database, where a session has one read in flight",
         "Leave it out; raise THREADS_PER_SCHEMA for more reads in flight.",
     ),
     only(
         "VERIFY",
         &["header"],
-        "must be header with Oracle Database: the other checks are the device engine's",
+        "must be header with a database: the other checks are the device engine's",
         "Leave it out; db_block_checksum is the instance's own check.",
     ),
     (

@@ -302,29 +302,24 @@ fn a_value_is_shown_as_it_is_to_be_written() {
 #[test]
 fn help_of_a_parameter_says_what_engines_make_of_it() {
     let text = help_text(72);
-    // The engines that come first: a new one changes nothing here.
     let part = |from: &str, to: &str| {
         let text = &text[text.find(from).unwrap()..];
         text[..text.find(to).unwrap()].trim_end().to_owned()
     };
-    assert_snapshot!(part("  LOOP", "LMDB:"), @r"
+    assert_snapshot!(part("  LOOP", "Device:"), @r"
     LOOP  --loop
         server: the loop runs inside the database; client: one call for
         each operation.
         One of server, client. Default: server if the engine has it. For
         run, sweep.
-        SQLite: must be client with a database in petal's own process:
-        there is no server to loop in.
-        redb: must be client with a database in petal's own process: there
-        is no server to loop in.
+        SQLite, redb, LMDB, RocksDB: must be client with a database in
+        petal's own process: there is no server to loop in.
     ");
-    assert_snapshot!(part("  PREFETCH", "LMDB:"), @r"
+    assert_snapshot!(part("  PREFETCH", "MySQL:"), @r"
     PREFETCH  --prefetch
         Blocks that a session reads ahead; 0: one block at a time.
         A whole number from 0 to 65536. Default: 0. For run, sweep.
-        SQLite: must be 0 with an embedded database, which reads one block
-        at a time and cannot read ahead.
-        redb: must be 0 with an embedded database, which reads one block
-        at a time and cannot read ahead.
+        SQLite, redb, LMDB, RocksDB: must be 0 with an embedded database,
+        which reads one block at a time and cannot read ahead.
     ");
 }
