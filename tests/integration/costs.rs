@@ -101,6 +101,11 @@ fn prices_of_postgres_are_proved_by_the_layers_and_nothing_stays() {
     assert_eq!(names.len(), 7);
     assert!(names.contains(&"random_page_cost") && names.contains(&"effective_io_concurrency"));
     assert_eq!(number(&found, "/settings/0/values/0/value"), 1.0, "the unit is a sequential block");
+    // Depths are for one way to read ahead, which PostgreSQL 18 names.
+    let reads_by_method =
+        client.query_opt("SELECT 1 FROM pg_settings WHERE name = 'io_method'", &[]);
+    let notes = found["notes"].to_string();
+    assert_eq!(notes.contains("io_method is"), reads_by_method.unwrap().is_some(), "{notes}");
     let statements = found["statements"].as_array().unwrap();
     assert_eq!(statements.last().unwrap(), "SELECT pg_reload_conf();");
     let sets = |text: &&Value| text.as_str().unwrap().starts_with("ALTER SYSTEM SET ");

@@ -35,6 +35,11 @@ pub struct CostFacts {
     pub data_files: Vec<PathBuf>,
     /// True if the database reads past the page cache.
     pub is_direct: bool,
+    /// True if sessions can make short rows in memory.
+    pub has_short_rows: bool,
+    /// Processes that read ahead for all sessions together, and the setting's name; `None` if each
+    /// session can have any number of reads in flight.
+    pub readers: Option<(String, u32)>,
     /// Numbers of blocks that it can be made to ask for ahead, in ascending order; empty if it
     /// cannot.
     pub depths: Vec<u32>,

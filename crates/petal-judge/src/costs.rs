@@ -5,7 +5,7 @@
 //! three operators (two of the range, one of the count); a row of a scan is a block, a row and one
 //! operator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::estimate::Estimate;
 use petal_model::record::costs::{
@@ -148,28 +148,35 @@ fn values(costs: &Costs, price: Price, unit: PriceUnit, at: Condition) -> Vec<f6
     let [scanned, cached] =
         [0, 100].map(|pct| times(costs, CostAccess::Sequential, at.sessions, Some(pct)));
     let lookups = times(costs, CostAccess::Lookups, 1, None);
-    let of_round = |(round, parts): (u32, PlanParts)| {
+    let random_cached = times(costs, CostAccess::Random, at.sessions, Some(100));
+    let parts = parts(costs);
+    let of_round = |round: u32| {
+        let part = || parts.get(&round).copied();
         let unit = match unit {
-            PriceUnit::SequentialBlock => parts.sequential_block(*sequential.get(&round)?),
-            PriceUnit::RandomRead => parts.random_block(*alone.get(&round)?),
+            PriceUnit::SequentialBlock => part()?.sequential_block(*sequential.get(&round)?),
+            PriceUnit::RandomRead => part()?.random_block(*alone.get(&round)?),
             PriceUnit::Microsecond | PriceUnit::Blocks => NS_PER_US,
             PriceUnit::Share => 1.0,
         };
         let value = match price {
-            Price::RandomBlock => parts.random_block(*random.get(&round)?),
-            Price::SequentialBlock => parts.sequential_block(*sequential.get(&round)?),
-            Price::Row => parts.row,
-            Price::IndexEntry => parts.index_entry,
-            Price::IndexRow => parts.index_row(),
-            Price::Lookup => lookups.get(&round)? - parts.row - parts.operator,
-            Price::RowLookup => random.get(&round)? - sequential.get(&round)? - parts.index_row(),
+            Price::RandomBlock => part()?.random_block(*random.get(&round)?),
+            Price::SequentialBlock => part()?.sequential_block(*sequential.get(&round)?),
+            Price::Row => part()?.row,
+            Price::IndexEntry => part()?.index_entry,
+            Price::IndexRow => part()?.index_row(),
+            Price::Lookup => lookups.get(&round)? - part()?.row - part()?.operator,
+            Price::RowLookup => random.get(&round)? - sequential.get(&round)? - part()?.index_row(),
             Price::BlockRead => scanned.get(&round)? - cached.get(&round)?,
-            Price::Operator => parts.operator,
-            Price::MissShare | Price::Depth | Price::DepthOfSessions => return None,
+            Price::RandomRead => alone.get(&round)? - random_cached.get(&round)?,
+            Price::Operator => part()?.operator,
+            Price::ScanBlocks | Price::MissShare | Price::Depth | Price::DepthOfSessions => {
+                return None;
+            }
         };
         Some(value / unit)
     };
-    parts(costs).into_iter().filter_map(of_round).collect()
+    let rounds = parts.keys().chain(alone.keys()).copied().collect::<BTreeSet<u32>>();
+    rounds.into_iter().filter_map(of_round).collect()
 }
 
 /// A price under one condition.
@@ -211,6 +218,20 @@ pub fn depth(costs: &Costs, sessions: u32) -> Option<(u32, u32, u32)> {
         *depths.iter().find(may_be)?,
         *depths.iter().rev().find(may_be)?,
     ))
+}
+
+/// The depth with which the devices had the most reads in flight on average, and their number, with the
+/// most sessions.
+pub fn most_in_flight(costs: &Costs) -> Option<(u32, f64)> {
+    let in_flight = |depth: u32| {
+        let cell = costs.cell(CostAccess::ReadAhead(depth), costs.sessions, Some(0))?;
+        let busy_ms: u64 = cell.samples.iter().map(|of| of.device_read_ms).sum::<Option<u64>>()?;
+        let elapsed_ns: u64 = cell.samples.iter().map(|of| of.elapsed_ns).sum();
+        let elapsed_ms = elapsed_ns as f64 / f64::from(costs.sessions) / 1e6;
+        (elapsed_ms > 0.0).then(|| (depth, busy_ms as f64 / elapsed_ms))
+    };
+    let all = costs.depths().into_iter().filter_map(in_flight);
+    all.max_by(|one, other| one.1.total_cmp(&other.1))
 }
 
 /// Computes the values of every setting under every measured condition, and the statements for the
@@ -276,7 +297,10 @@ fn setting_values(costs: &Costs, setting: &PricedSetting) -> Vec<PriceValue> {
         value: Some(f64::from(100 - at.cached_pct.min(100)) / 100.0),
         ..PriceValue::default()
     };
+    let known =
+        |value: f64| PriceValue { sessions: 1, value: Some(value), ..PriceValue::default() };
     match setting.price {
+        Price::ScanBlocks => vec![known(setting.factor)],
         Price::Depth => vec![of_depth(1)],
         Price::DepthOfSessions => vec![of_depth(costs.sessions)],
         Price::MissShare => conditions(costs).into_iter().map(missing).collect(),
@@ -506,6 +530,52 @@ mod tests {
             left_out: 0,
         };
         Costs { cells: times.iter().map(cell).collect(), ..Costs::default() }
+    }
+
+    #[test]
+    fn reads_in_flight_are_the_devices_time_over_the_sessions() {
+        let mut costs = depths(&[(1, [20_000.0; 3]), (16, [10_000.0; 3])]);
+        costs.sessions = 1;
+        assert_eq!(most_in_flight(&costs), None, "no device is seen");
+        for (cell, busy_ms) in costs.cells.iter_mut().zip([20, 28]) {
+            cell.samples.iter_mut().for_each(|sample| sample.device_read_ms = Some(busy_ms));
+        }
+        // 1,000 units of 10 us each are 10 ms.
+        assert_eq!(most_in_flight(&costs), Some((16, 2.8)));
+    }
+
+    #[test]
+    fn times_of_reads_need_no_rows_in_memory() {
+        let parts = PlanParts { operator: 10.0, row: 20.0, index_entry: 30.0 };
+        let mut costs = measured(parts, 9000.0, 2000.0, 1.0);
+        costs.cells.retain(|cell| cell.cached_pct.is_some());
+        for (access, ns) in [(CostAccess::Random, 1080.0), (CostAccess::Sequential, 230.0)] {
+            let cell = costs.cell(access, 1, Some(0)).unwrap().clone();
+            let samples = cell
+                .samples
+                .iter()
+                .map(|of| CostSample { elapsed_ns: (ns * of.units as f64) as u64, ..*of });
+            let samples = samples.collect();
+            costs.cells.push(CostCell { cached_pct: Some(100), samples, ..cell });
+        }
+        let setting = |price, factor| PricedSetting {
+            price,
+            unit: PriceUnit::Microsecond,
+            factor,
+            fixed_pct: Some(0),
+            ..PricedSetting::default()
+        };
+        for (price, factor, expected) in [
+            (Price::RandomRead, 0.001, 8.0),
+            (Price::BlockRead, 0.128, 1.8 * 128.0),
+            (Price::ScanBlocks, 128.0, 128_000.0),
+        ] {
+            let found = setting_values(&costs, &setting(price, factor));
+            let value = found[0].value.unwrap() * 1000.0;
+            assert!((value / expected - 1.0).abs() < 1e-3, "{price:?}: {value}");
+            assert_eq!((found.len(), found[0].cached_pct), (1, None));
+        }
+        assert_eq!(price(&costs, Price::RandomBlock, PriceUnit::Microsecond, COLD), None);
     }
 
     #[test]

@@ -158,6 +158,8 @@ impl CostProbes for Mysql {
                 .map(|(visited, missed)| 1.0 - missed.min(visited) as f64 / visited as f64),
             data_files: data_files(self.first(), &mut client)?,
             is_direct: method.starts_with("O_DIRECT"),
+            has_short_rows: true,
+            readers: None,
             depths: Vec::new(),
             settings,
             joint_statement,
@@ -361,8 +363,7 @@ impl CostSession for MysqlCosts {
                 self.timed(&statement, &[first * self.step, (end - 1) * self.step])
             }
             CostAccess::ReadAhead(_) => {
-                let text = "InnoDB asks for no blocks ahead that petal could choose".to_owned();
-                Err(EngineError::Database(text))
+                Err(EngineError::Database(format!("InnoDB has no price for {}", access.name())))
             }
             CostAccess::Rows => {
                 let statement = short.ok_or_else(missing)?.rows.clone();

@@ -9,6 +9,7 @@
 //!   own schemas
 //! - `session`, `session_server`, `session_client`: a session, and the two sides of its loop;
 //!   `work`: their shared state
+//! - `costs`: accesses for `petal costs`
 //! - `before_run`, `counters`, `describe`, `notable`, `reports`, `statspack`: petal's queries and
 //!   requests to the database around a run
 //!
@@ -22,6 +23,7 @@
 
 mod advice;
 mod before_run;
+mod costs;
 mod counters;
 mod database;
 mod describe;
@@ -62,6 +64,7 @@ use errors::AtPlace;
 use link::{Connector, Destination};
 use meta::{OracleSchema, Tables, cell, count};
 use options::{Options, OracleService, TableStorage};
+use petal_engine::costs::CostProbes;
 use petal_engine::in_use::{DataUse, Unshared};
 use petal_engine::server::failure::not_loaded;
 use petal_engine::server::loader::Load;
@@ -377,6 +380,10 @@ impl Engine for Oracle {
     }
 
     fn own_report(&self) -> Option<&dyn OwnReport> {
+        Some(self)
+    }
+
+    fn cost_probes(&self) -> Option<&dyn CostProbes> {
         Some(self)
     }
 }

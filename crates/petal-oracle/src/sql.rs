@@ -153,6 +153,16 @@ pub fn scan(tables: &Tables) -> String {
     filled(OPERATIONS, "scan", &[("scan_hint", SCAN_HINT), ("scan", &tables.scan)])
 }
 
+/// Returns the query that reads the blocks between two rows by several at a time.
+pub fn rowid_range(tables: &Tables) -> String {
+    filled(OPERATIONS, "rowid_range", &[("main", &tables.main)])
+}
+
+/// Returns the query for the address of each `step`th row, in the order of the blocks.
+pub fn rowid_steps(tables: &Tables, step: u64) -> String {
+    filled(LOOK, "rowid_steps", &[("main", &tables.main), ("step", &step.to_string())])
+}
+
 /// Returns EXPLAIN PLAN of a statement, with numbers in place of its binds: it is explained, not
 /// executed.
 pub fn explain(id: &str, statement: &str) -> String {
@@ -273,6 +283,8 @@ pub mod tests {
             ("select".to_owned(), select(&home)),
             ("scan".to_owned(), scan(&Tables::of_slob(2))),
             ("rows".to_owned(), rows(&home)),
+            ("rowid_range".to_owned(), rowid_range(&home)),
+            ("rowid_steps".to_owned(), rowid_steps(&home, 16)),
             ("update".to_owned(), update(&home, 2)),
             ("run_batch".to_owned(), run_batch(&home, &hot, &letters("SCUscu"), 2, true)),
             ("explain".to_owned(), explain("petal 1", &select(&home))),

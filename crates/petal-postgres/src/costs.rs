@@ -35,6 +35,10 @@ const SETTINGS: [(&str, Price, PriceUnit); 7] = [
     ("maintenance_io_concurrency", Price::Depth, PriceUnit::Blocks),
 ];
 
+/// Settings of PostgreSQL 18 and later: who reads ahead.
+const IO_METHOD: &str = "io_method";
+const IO_WORKERS: &str = "io_workers";
+
 const NOTES: [&str; 2] = [
     "effective_io_concurrency is of several sessions (queries), maintenance_io_concurrency of one",
     "the planner prices no read-ahead: it may choose a scan where a bitmap scan is faster",
@@ -86,7 +90,8 @@ impl CostProbes for Postgres {
 
     fn facts(&self) -> Result<CostFacts> {
         let mut client = self.connect_first()?;
-        let names: Vec<&str> = SETTINGS.iter().map(|(name, ..)| *name).collect();
+        let names = SETTINGS.iter().map(|(name, ..)| *name);
+        let names: Vec<&str> = names.chain([IO_METHOD, IO_WORKERS]).collect();
         let asked = "SELECT name, pg_catalog.current_setting(name) FROM pg_catalog.pg_settings \
                      WHERE name = ANY($1)";
         let rows = client.ask("asking for its prices", asked, &[&names])?;
@@ -101,6 +106,18 @@ impl CostProbes for Postgres {
             present: find(name),
             statement: Some(format!("ALTER SYSTEM SET {name} = {{value}};")),
         });
+        let method = find(IO_METHOD);
+        let readers = method
+            .as_ref()
+            .filter(|method| *method == "worker")
+            .and_then(|_| find(IO_WORKERS)?.parse::<u32>().ok());
+        let of_method = method.map(|method| {
+            format!(
+                "{IO_METHOD} is {method}{}: the numbers of blocks to ask for ahead are for it. Another one \
+                 needs a restart; measure again after it",
+                readers.map_or_else(String::new, |count| format!(", with {IO_WORKERS} {count}"))
+            )
+        });
         let about = "SELECT coalesce(pg_catalog.current_setting('debug_io_direct', true), ''), \
              d.blks_hit, d.blks_read FROM pg_catalog.pg_stat_database d \
              WHERE d.datname = pg_catalog.current_database()";
@@ -111,11 +128,13 @@ impl CostProbes for Postgres {
             hit_share: (visited > 0).then(|| hits as f64 / visited as f64),
             data_files: data_files(self.first()?, &mut client)?,
             is_direct: row.read::<&str>(0)?.contains("data"),
+            has_short_rows: true,
+            readers: readers.map(|readers| (IO_WORKERS.to_owned(), readers)),
             depths: DEPTHS.to_vec(),
             settings: settings.collect(),
             joint_statement: None,
             reload: Some("SELECT pg_reload_conf();".to_owned()),
-            notes: NOTES.map(str::to_owned).into(),
+            notes: of_method.into_iter().chain(NOTES.map(str::to_owned)).collect(),
         })
     }
 

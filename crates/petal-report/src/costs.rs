@@ -187,9 +187,13 @@ pub(super) fn times(costs: &Costs) -> Table {
 pub(super) fn in_memory(costs: &Costs) -> String {
     let of =
         |access| or_dash(time(costs, access, 1, None), |time| significant(time.value / 1000.0));
+    let computed = "Sequential at 50 and 90 %: computed";
+    if costs.cell(CostAccess::Rows, 1, None).is_none() {
+        return computed.to_owned();
+    }
     format!(
         "In memory, us: a row {}, with {FILTERS} conditions {}, an index entry {}, a lookup {}. \
-         Sequential at 50 and 90 %: computed",
+         {computed}",
         of(CostAccess::Rows),
         of(CostAccess::FilteredRows),
         of(CostAccess::IndexEntries),

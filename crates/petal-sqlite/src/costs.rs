@@ -38,6 +38,7 @@ impl CostProbes for Sqlite {
     fn facts(&self) -> Result<CostFacts> {
         let files = (1..=COST_SCHEMAS).map(|number| self.shared.folder.loaded_file(number));
         Ok(CostFacts {
+            has_short_rows: true,
             data_files: files.collect::<Result<_>>()?,
             is_direct: self.shared.direct,
             notes: NOTES.map(str::to_owned).into(),

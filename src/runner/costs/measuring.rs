@@ -73,7 +73,7 @@ pub(super) struct CostRounds<'a> {
 
 /// Every cell, without samples. Random reads come with each cached share; scans, and several
 /// sessions, with none and all blocks cached.
-fn cells(sessions: u32, depths: &[u32]) -> Vec<CostCell> {
+fn cells(sessions: u32, facts: &CostFacts) -> Vec<CostCell> {
     let cell = |access, sessions, cached_pct| CostCell {
         access,
         sessions,
@@ -89,16 +89,22 @@ fn cells(sessions: u32, depths: &[u32]) -> Vec<CostCell> {
             cells.extend([0, 100].map(|pct| cell(access, sessions, Some(pct))));
         }
     }
-    for depth in depths {
+    for depth in &facts.depths {
         let access = CostAccess::ReadAhead(*depth);
         cells.push(cell(access, 1, Some(0)));
         if sessions > 1 {
             cells.push(cell(access, sessions, Some(0)));
         }
     }
-    let in_memory =
-        [CostAccess::Rows, CostAccess::FilteredRows, CostAccess::IndexEntries, CostAccess::Lookups];
-    cells.extend(in_memory.map(|access| cell(access, 1, None)));
+    if facts.has_short_rows {
+        let in_memory = [
+            CostAccess::Rows,
+            CostAccess::FilteredRows,
+            CostAccess::IndexEntries,
+            CostAccess::Lookups,
+        ];
+        cells.extend(in_memory.map(|access| cell(access, 1, None)));
+    }
     cells
 }
 
@@ -125,7 +131,7 @@ impl CostRounds<'_> {
         context: &WorkContext<'_>,
         stop: &Stop,
     ) -> Result<()> {
-        self.costs.cells = cells(self.plan.sessions, &facts.depths);
+        self.costs.cells = cells(self.plan.sessions, facts);
         let count = self.costs.cells.len();
         let mut lengths: Vec<u64> =
             self.costs.cells.iter().map(|cell| self.first_blocks(cell)).collect();
@@ -402,12 +408,13 @@ mod tests {
 
     #[test]
     fn every_cell_is_another_one() {
-        let cells = cells(8, &[1, 16]);
+        let facts = CostFacts { has_short_rows: true, depths: vec![1, 16], ..CostFacts::default() };
+        let cells = cells(8, &facts);
         let mut keys: Vec<_> =
             cells.iter().map(|cell| (cell.access, cell.sessions, cell.cached_pct)).collect();
         keys.sort();
         keys.dedup();
         assert_eq!((keys.len(), cells.len()), (18, 18));
-        assert!(super::cells(1, &[]).iter().all(|cell| cell.sessions == 1));
+        assert!(super::cells(1, &CostFacts::default()).iter().all(|cell| cell.sessions == 1));
     }
 }

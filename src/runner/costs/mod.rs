@@ -16,7 +16,7 @@ use measuring::CostRounds;
 use petal_engine::costs::{COST_SCHEMAS, CostFacts, CostProbes, PriceSetting};
 use petal_engine::{Engine, EngineError, ProgressUnit, Stop};
 use petal_judge::costs::conclude;
-use petal_model::numbers::{bytes, counted, whole};
+use petal_model::numbers::{bytes, counted, decimal, whole};
 use petal_model::record::costs::{self, CostCell, Costs, FORMAT, PricedSetting};
 use petal_model::record::{RecordError, RecordFolder, Status, moment};
 use petal_model::settings::Settings;
@@ -34,6 +34,9 @@ const SHORT_ROWS: u64 = 100_000;
 const CACHES_MIN: u64 = 2;
 /// Size of a table that petal loads by itself, if the cache needs no larger one.
 const OWN_TABLE_BYTES: u64 = 512 << 20;
+
+/// Share of the processes that read ahead from which they are a limit.
+const BUSY_READERS_MIN: f64 = 0.8;
 
 /// Measurements to take.
 #[derive(Debug, Clone)]
@@ -198,8 +201,9 @@ impl CostWork<'_> {
             ..Costs::default()
         };
         let began = Instant::now();
+        let short_rows = if facts.has_short_rows { SHORT_ROWS } else { 0 };
         let sessions = (1..=self.plan.sessions)
-            .map(|number| probes.open_session(number, if number == 1 { SHORT_ROWS } else { 0 }));
+            .map(|number| probes.open_session(number, if number == 1 { short_rows } else { 0 }));
         let mut measuring = CostRounds {
             plan: self.plan,
             sessions: sessions.collect::<petal_engine::Result<_>>()?,
@@ -221,6 +225,7 @@ impl CostWork<'_> {
             _ if self.context.caller.is_interrupted() => Status::Interrupted,
             _ => Status::Complete,
         };
+        costs.notes.extend(readers_note(&costs, &facts));
         costs.notes.extend(notes(&costs, &failure));
         Ok((costs, failure.filter(|error| !error.is_interrupted())))
     }
@@ -306,6 +311,20 @@ fn unproved(costs: &Costs) -> Option<RunError> {
         counted(lost.sessions, "session"),
         lost.left_out
     )))
+}
+
+/// A note if the processes that read ahead for all sessions were nearly all busy.
+fn readers_note(costs: &Costs, facts: &CostFacts) -> Option<String> {
+    let (name, readers) = facts.readers.as_ref()?;
+    let (depth, in_flight) = petal_judge::costs::most_in_flight(costs)?;
+    (in_flight >= BUSY_READERS_MIN * f64::from(*readers)).then(|| {
+        format!(
+            "{name} {readers} may limit reading ahead: with {depth} blocks asked for ahead by {}, {} reads \
+             were in flight. Set it higher, and measure again",
+            counted(costs.sessions, "session"),
+            decimal(in_flight, 1)
+        )
+    })
 }
 
 fn notes(costs: &Costs, failure: &Option<RunError>) -> Vec<String> {

@@ -185,6 +185,10 @@ pub enum Price {
     RowLookup,
     /// The time that a block of a scan takes longer if no cache has it.
     BlockRead,
+    /// The time that a block read alone takes longer if no cache has it.
+    RandomRead,
+    /// Blocks that one read of a scan has, as the database is set.
+    ScanBlocks,
     /// The share of blocks that no cache has.
     MissShare,
     /// A condition on a row.

@@ -104,6 +104,19 @@ SELECT buffer_pool FROM sys.all_tables WHERE owner = NVL(:1, USER) AND table_nam
 SELECT name, TO_CHAR(block_size), TO_CHAR(SUM(current_size) * 1048576) FROM sys.gv_$buffer_pool
 GROUP BY name, block_size
 
+-- name: rowid_steps
+-- Addresses of rows in the order of the blocks, and not all of them, for petal costs.
+SELECT ROWIDTOCHAR(address) FROM (
+    SELECT t.ROWID AS address, ROW_NUMBER() OVER (ORDER BY t.ROWID) AS place
+    FROM {main} t
+)
+WHERE MOD(place, {step}) = 1 ORDER BY place
+
+-- name: system_statistics
+-- What the optimizer takes for the times of reads. Most users may not read it.
+SELECT pname, TO_CHAR(pval1) FROM sys.aux_stats$
+WHERE sname = 'SYSSTATS_MAIN' AND pname IN ('SREADTIM', 'MREADTIM', 'MBRC')
+
 -- name: parameters
 -- Underscore parameters are in this view only where somebody set them.
 SELECT name, value FROM sys.v_$parameter

@@ -9,6 +9,11 @@ SELECT {scan_hint} COUNT(c2) FROM {scan} t
 -- name: update
 UPDATE {hint} {main} t SET {set} WHERE custid BETWEEN :{low} AND :{high}
 
+-- name: rowid_range
+-- A range of blocks for petal costs, read by several at a time like a full scan.
+SELECT /*+ ROWID(t) NO_PARALLEL(t) NO_RESULT_CACHE */ COUNT(c2) FROM {main} t
+WHERE t.ROWID BETWEEN CHARTOROWID(:1) AND CHARTOROWID(:2)
+
 -- name: rows
 -- Whole rows, for the verification of a ledger.
 SELECT {columns} FROM {main} t WHERE custid BETWEEN :1 AND :2

@@ -1,5 +1,6 @@
 //! Tests of the engine's logic over a scripted database, and of real failures to connect.
 
+mod costs;
 mod grammar;
 mod load;
 mod names;

@@ -61,7 +61,7 @@ fn is_petals_own(name: &str, declared: &BTreeSet<String>) -> bool {
         let digits = name.strip_prefix(letter);
         digits.is_some_and(|digits| digits.parse::<u32>().is_ok())
     };
-    let own = ["custid", "free", "iops", "slot"];
+    let own = ["address", "custid", "free", "iops", "place", "slot"];
     is_column('c')
         || is_column('v')
         || name.len() == 1
