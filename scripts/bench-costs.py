@@ -1,35 +1,48 @@
 #!/usr/bin/env python3
-"""Proves the prices of petal costs on a private server, as root on Linux.
+"""Proves the prices of petal costs on private servers, as root on Linux.
 
 The data are on a block device in memory (zram), whose reads a control group limits: by requests (random
 reads) and by bytes (scans). So the true ratio of both is known, and no other storage disturbs it. Then queries that
-petal did not measure are planned under the measured prices and under the defaults, and every other plan is
-timed, too. At last many random prices are tried: the best of them shows what no price can cure.
-Prints the tables of docs/recipes/optimizer-costs.md.
+petal did not measure are planned under the measured prices and under the defaults, and every possible plan is
+timed. At last many other prices are tried: the best of them shows what no price can cure.
+Prints the tables of docs/recipes/optimizer-costs.md, and keeps all times and plans in costs-SERVER.json.
 
-Usage: bench-costs.py PETAL [DIRECTORY]
-  SERVER=postgres|mariadb  BIN=folder of its programs  ONLY=ratios|queries  STORAGE=first letters of one
+Usage: bench-costs.py PETAL [DIRECTORY]    measure
+       bench-costs.py FILE.json...         print the tables of kept measurements again
+  ONLY=ratios|queries  STORAGE=first letters of one
+  SERVERS=postgres:FOLDER,mariadb:FOLDER   the folder has the server's programs; without it the newest PostgreSQL
 """
-import atexit, json, math, os, pathlib, random, re, shutil, signal, subprocess, sys, tempfile, time
+import atexit, json, math, os, pathlib, random, re, shutil, signal, statistics, subprocess, sys, time
 
+KEPT = [path for path in sys.argv[1:] if path.endswith(".json")]
 PETAL = os.path.abspath(sys.argv[1])
-WORK = pathlib.Path(tempfile.mkdtemp(prefix="costs", dir=sys.argv[2] if len(sys.argv) > 2 else "/var/tmp"))
+BEGAN = time.time()
+WORK = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else "/var/tmp") / f"costs{os.getpid()}"
 CGROUP = pathlib.Path("/sys/fs/cgroup")
 V2 = (CGROUP / "cgroup.controllers").exists()
 GROUP = CGROUP / WORK.name if V2 else CGROUP / "blkio" / WORK.name
-SECONDS, REPEATS = int(os.environ.get("SECONDS_EACH", 80)), int(os.environ.get("REPEATS", 2))
+STORAGE, ONLY = os.environ.get("STORAGE", "4,000"), os.environ.get("ONLY", "")
+# Samples of a ratio must be long compared with the limit's step.
+SECONDS = int(os.environ.get("SECONDS_EACH", 50 if ONLY == "queries" else 240))
 DRAWS = int(os.environ.get("DRAWS", 2000))
 MOUNT, PORT, BLOCK = WORK / "mount", 5470 + os.getpid() % 400, 8192
 # Reads per second, bytes per second.
 LIMITS = [(1000, 1000 * BLOCK * ratio) for ratio in (5, 10, 20)]
 STORAGES = {"no limit": (None, None), "4,000 reads/s": (4000, 4000 * BLOCK * 5), "1,000 reads/s": (1000, 1000 * BLOCK * 20)}
-STORAGE, ONLY = os.environ.get("STORAGE", ""), os.environ.get("ONLY", "")
 ROWS = 600_000
 TOLERANCE = 1.1
 # Cold executions of one plan differ by about as much.
 EQUAL_MS = 5
-# A plan that takes longer is never the faster one.
-LONGEST_S = 20
+# The kernel's limits let a tenth of a second's reads pass at once, then none. So each plan is timed from several
+# points of that step, and the mean counts: from more points if plans differ by less than a part of the step.
+STEP_MS = 100
+PHASES, MORE_PHASES = [9 / 18, 3 / 18, 15 / 18], [at / 18 for at in (1, 5, 7, 11, 13, 17)]
+# Plans race: all have as much time, then more, until one ends.
+LIMITS_S = [0.4, 2, 8, 32]
+# Others may take this many times as long as it. A plan that takes longer has only a least time.
+OVER = 2.5
+# Each measured price is multiplied alone.
+FACTORS = [0.1, 0.25, 0.5, 2, 4, 10]
 
 
 def run(*command, **more):
@@ -50,12 +63,12 @@ class Postgres:
         "index": index,
         "bitmap": "SET enable_seqscan=off; SET enable_indexscan=off;",
         "nested loop": f"SET enable_hashjoin=off; {index}",
-        "hash": "SET enable_nestloop=off; SET enable_indexscan=off; SET enable_bitmapscan=off;",
+        "hash": "SET enable_nestloop=off;",
     }
     ranges, joins = ["scan", "index", "bitmap"], ["nested loop", "hash"]
     always = "SET max_parallel_workers_per_gather=0; SET jit=off; SET enable_indexonlyscan=off; SET enable_mergejoin=off; SET enable_memoize=off; SET enable_material=off;"
-    timeout, explain = f"SET statement_timeout='{LONGEST_S}s';", "EXPLAIN"
-    say = "SELECT '#';"
+    timeout, explain = "SET statement_timeout='{:.0f}ms';", "EXPLAIN"
+    say, version = "SELECT '#';", "SELECT 'PostgreSQL ' || split_part(current_setting('server_version'), '.', 1);"
     drawn = {"random_page_cost": (0.3, 500), "cpu_tuple_cost": (1e-5, 0.3), "cpu_index_tuple_cost": (1e-5, 0.3), "cpu_operator_cost": (1e-5, 0.1)}
 
     def start(self):
@@ -75,7 +88,7 @@ class Postgres:
     def tables(self):
         return [
             "CREATE TABLE t AS SELECT i AS id, i AS near, row_number() OVER (ORDER BY hashint4(i))::int AS far, (i + (i * 31::bigint % 2000))::int AS rough, "
-            f"repeat('x', 80) AS pad FROM generate_series(1, {ROWS}) i ORDER BY i;",
+            f"repeat('x', 200) AS pad FROM generate_series(1, {ROWS}) i ORDER BY i;",
             f"CREATE TABLE few AS SELECT 1 + abs(hashint4(-i)::bigint) % {ROWS} AS wanted, i AS at FROM generate_series(1, 200000) i;",
             *[f"CREATE INDEX ON t ({column});" for column in ("near", "far", "rough")],
             "CREATE INDEX ON few (at);",
@@ -118,10 +131,10 @@ class Mariadb:
     }
     ranges, joins = ["scan", "index"], ["nested loop", "hash"]
     always = "SET join_buffer_size=16777216;"
-    # No price chooses a hash join: this setting does.
+    # This level makes every such join a hash join, and the default none, at any price.
     hash_join = "SET join_cache_level=4;"
-    timeout, explain = f"SET max_statement_time={LONGEST_S};", "EXPLAIN"
-    say = "SELECT '#';"
+    timeout, explain = "SET @@max_statement_time={:.0f}/1000;", "EXPLAIN"
+    say, version = "SELECT '#';", "SELECT CONCAT('MariaDB ', SUBSTRING_INDEX(VERSION(), '.', 2));"
     drawn = {
         "optimizer_disk_read_ratio": (0.02, 1), "optimizer_disk_read_cost": (0.3, 300), "optimizer_row_lookup_cost": (0.05, 5000),
         "optimizer_key_lookup_cost": (0.05, 20), "optimizer_key_next_find_cost": (0.01, 3), "optimizer_row_next_find_cost": (0.01, 3),
@@ -183,14 +196,10 @@ class Mariadb:
         return float(re.search(r"^us (\d+)", output, re.M)[1]) / 1000
 
 
-DB = Mariadb() if os.environ.get("SERVER") == "mariadb" else Postgres()
-USUAL = {"postgres": sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1:], "mariadbd": [pathlib.Path("/usr/sbin")]}
-BIN = pathlib.Path(os.environ.get("BIN") or USUAL[DB.program][0])
 DISK = None
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
-@atexit.register
 def clean():
     DB.stop()
     time.sleep(1)
@@ -208,7 +217,7 @@ def begin():
     # The default of Linux.
     run("blockdev", "--setra", 256, f"/dev/zram{DISK}")
     run("mkfs.ext4", "-q", f"/dev/zram{DISK}")
-    MOUNT.mkdir()
+    MOUNT.mkdir(parents=True)
     run("mount", f"/dev/zram{DISK}", MOUNT)
     os.chmod(WORK, 0o755)
     for folder in (WORK, MOUNT):
@@ -243,9 +252,11 @@ def price(setting):
     return value["high"] if value["value"] is None else value["value"]
 
 
-def ratios():
-    print("| limits | true ratio | random_page_cost | 95 % | off |\n|---|--:|--:|--:|--:|")
-    for reads, size in LIMITS:
+RATIOS = "| limits | true ratio | random_page_cost | 95 % | off |\n|---|--:|--:|--:|--:|"
+
+
+def ratios(limits):
+    for reads, size in limits:
         limit(reads, size)
         setting = next(one for one in costs()["settings"] if one["name"] == "random_page_cost")
         found, true = setting["values"][0], size / BLOCK / reads
@@ -292,63 +303,157 @@ def cold(storage):
     limit(*storage)
 
 
-def timed(storage, depth, kind, text):
-    """The time in ms of a cold execution; infinite over the limit."""
+def timed(storage, form, text, phase, limit_ms):
+    """The time in ms of a cold execution; None over the limit."""
+    kind, depth = form
     cold(storage)
     is_postgres = DB.program == "postgres"
     forced, table = (DB.kinds[kind], free(DB.joins if kind in DB.joins else DB.ranges)) if is_postgres else (DB.hash_join if kind == "hash" else "", DB.kinds[kind])
     ahead = f"SET effective_io_concurrency = {depth};" if depth is not None else ""
-    statements = f"{use_up(*storage)}\n{ahead} {DB.timeout} {DB.always} {forced}\n{DB.timed(text.format(table))}"
+    settings = f"{ahead} {DB.timeout.format(limit_ms)} {DB.always} {forced}"
+    statements = f"{settings}\n{use_up(*storage, phase)}\n{DB.timed(text.format(table))}"
     ended = subprocess.run([str(part) for part in DB.client], input=statements, text=True, capture_output=True)
-    return math.inf if re.search("statement timeout|max_statement_time", ended.stderr) else DB.ms(ended.stdout)
+    return None if re.search("statement timeout|max_statement_time", ended.stderr) else DB.ms(ended.stdout)
 
 
-def use_up(reads, size):
-    """A client's command that uses up the credit of both limits, some tenths of a second, just before a query."""
-    read = f"dd if=/dev/zram{DISK} of=/dev/null iflag=direct bs={size // reads} count={reads * 2 // 5}" if reads else ""
-    return f"\\! sh -c 'echo $$ > {GROUP}/cgroup.procs && exec {read}' 2> /dev/null" if reads else ""
+def use_up(reads, size, phase):
+    """A client's command that reads until the limits begin a new step, and then this part of the step."""
+    if not reads:
+        return ""
+    use = WORK / "use-up.py"
+    if not use.exists():
+        use.write_text(f"""import mmap, os, random, sys, time
+open("{GROUP}/cgroup.procs", "w").write(str(os.getpid()))
+disk, buffer = os.open("/dev/zram{DISK}", os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, {size // reads // 4096 * 4096})
+left = None
+while left is None or left > 0:
+    began = time.monotonic()
+    os.preadv(disk, [buffer], random.randrange(1 << 18) * 4096)
+    if left is not None:
+        left -= 1
+    elif time.monotonic() - began > {STEP_MS / 4000}:
+        left = {reads * STEP_MS // 1000} * float(sys.argv[1]) - 1
+os._exit(0)
+""")
+    return f"\\! {sys.executable} -S -E {use} {phase:.3f}"
 
 
-def shortest(storage, forms, text):
-    """The shortest time of each plan, over rounds in which each plan runs once; one of over 4 s runs once only."""
-    times = {}
-    for _ in range(REPEATS):
+def raced(storage, forms, chosen, text):
+    """The times of each plan, and the plans, none of them chosen, of which only a least time is known."""
+    found, least = {}, math.inf
+
+    def race(limit_ms):
         for form in forms:
-            if times.get(form, 0) < 4000:
-                kind, depth = form
-                times[form] = min(times.get(form, math.inf), timed(storage, depth, kind, text))
-    return times
+            if form not in found or (form in over and found[form][0] < limit_ms - 1):
+                ms = timed(storage, form, text, PHASES[0], limit_ms)
+                found[form] = [limit_ms if ms is None else ms]
+                (over.add if ms is None else over.discard)(form)
+        return min((found[form][0] for form in forms if form not in over), default=math.inf)
+
+    over = set()
+    for limit_s in LIMITS_S:
+        least = race(1000 * limit_s)
+        if least < math.inf:
+            break
+    race(max(OVER * least, 1000 * LIMITS_S[0]))
+    for form in over & chosen:
+        ms = timed(storage, form, text, PHASES[0], 1000 * LIMITS_S[-1])
+        found[form] = [1000 * LIMITS_S[-1] if ms is None else ms]
+        over -= set() if ms is None else {form}
+
+    def time_again(phases, forms):
+        for phase in phases:
+            for form in forms:
+                ms = timed(storage, form, text, phase, 4 * OVER * least + 1000)
+                found[form] += [ms] if ms is not None else []
+
+    time_again(PHASES[1:], [form for form in forms if form not in over and found[form][0] <= OVER * least + STEP_MS])
+    means = {form: statistics.mean(times) for form, times in found.items() if len(times) == len(PHASES)}
+    more = {form for form, ms in means.items() if ms - min(means.values()) < STEP_MS / 2}
+    if any(not is_right(means[form], min(means.values())) for form in more):
+        time_again(MORE_PHASES, [form for form in forms if form in more])
+    return found, over
 
 
-def judged(chosen, depth, all_times):
-    """Right choices, the worst loss of the wrong ones, and the sums of chosen and fastest plans in ms."""
-    right, worst, total, fastest = [], 1.0, 0.0, 0.0
-    for kind, times in zip(chosen, all_times):
-        least, ms = min(times.values()), min(times[kind, depth if kind == "bitmap" else None], LONGEST_S * 1000)
-        right.append(ms <= max(least * TOLERANCE, least + EQUAL_MS))
-        worst = worst if right[-1] else max(worst, ms / least)
-        total, fastest = total + ms, fastest + least
-    return right, worst, total, fastest
+def is_right(ms, least_ms):
+    return ms <= max(least_ms * TOLERANCE, least_ms + EQUAL_MS)
 
 
-def searched(base, depths, queries, all_times):
-    """The best of many random prices, and the queries for which none of them chooses right."""
+def label(form):
+    kind, depth = form
+    return kind if depth is None else f"{kind} {depth} ahead"
+
+
+def letters(chosen):
+    return "".join(kind[0] for kind in chosen)
+
+
+class Verdict:
+    """The choices of one set of prices, as first letters of the plans, against the times."""
+
+    def __init__(self, kept, chosen, depth):
+        self.wrong, self.worst, self.loss = {}, "none wrong", 1.0
+        for query, letter in zip(kept["queries"], chosen):
+            ms = {form: statistics.mean(times) for form, times in query["ms"].items()}
+            fastest = min((form for form in ms if form not in query["over"]), key=ms.get)
+            form = next(form for form in ms if form[0] == letter and (letter != "b" or form == f"bitmap {depth} ahead"))
+            loss = ms[form] / ms[fastest]
+            if is_right(ms[form], ms[fastest]):
+                continue
+            self.wrong[query["name"]] = (form, fastest, loss, ms[form] - ms[fastest])
+            if loss > self.loss:
+                self.loss, self.worst = loss, f"{loss:.1f} times{' or more' if form in query['over'] else ''}"
+
+
+def reason(server, name, form, fastest, cures):
+    """Why a choice is wrong: an assumption of the planner, or a price."""
+    if server.startswith("MariaDB"):
+        return "no statistics of order: all ranges of a size have one price" if "%" in name else "join_cache_level makes hash joins, no price"
+    if form == "index" and fastest.startswith("bitmap") and not name.endswith("not correlated"):
+        return "a bitmap scan is priced as if the rows had no order"
+    return "a price: others choose right" if cures else "no tried price chooses right"
+
+
+def tables(all_kept):
+    print("\n| server | defaults | measured at 0 % | best | slowest choice of each |\n|---|--:|--:|--:|---|")
+    judged = []
+    for kept in all_kept:
+        depths, count = kept["depths"], len(kept["queries"])
+        of = {config: Verdict(kept, chosen, depths[config]) for config, chosen in kept["chosen"].items()}
+        others = [(Verdict(kept, chosen, depth), values) for values, chosen in kept["tried"] for depth in sorted({*depths.values()}, key=str)]
+        best = min(others, key=lambda one: (len(one[0].wrong), one[0].loss), default=(None, None))
+        verdicts = [of["defaults"], of.get("measured"), best[0]]
+        cells = [f"{count - len(one.wrong)} of {count}" if one else "no prices" for one in verdicts]
+        print(f"| {kept['server']} | {' | '.join(cells)} | {', '.join(one.worst for one in verdicts if one)} |")
+        judged.append((kept, of, [one for one, _ in others], best[1]))
+    for kept, of, _, best in judged:
+        if best:
+            print(f"\n{kept['server']}: measured {kept['measured']}, ahead {kept['depths']['measured']}; best {best}")
+            right = {name: len(kept["queries"]) - len(Verdict(kept, chosen, kept["depths"]["measured"]).wrong) for name, chosen in kept["alone"].items()}
+            usual = len(kept["queries"]) - len(of["measured"].wrong)
+            print(f"{usual} are right; with one price multiplied: " + ", ".join(f"{name}: {number}" for name, number in right.items() if number != usual))
+    print("\n| server | wrong under measured prices | chosen, fastest | slower | right in tried prices | reason |\n|---|---|---|---|--:|---|")
+    for kept, of, others, _ in judged:
+        groups = {}
+        for name, (form, fastest, loss, ms) in of.get("measured", of["defaults"]).wrong.items():
+            right = sum(name not in one.wrong for one in others) / max(len(others), 1)
+            why = reason(kept["server"], name, form, fastest, right)
+            groups.setdefault((form, fastest.split()[0], why), []).append((name, loss, ms, right))
+        for (form, fastest, why), wrong in groups.items():
+            names, losses, ms, right = zip(*wrong)
+            ends = lambda values, form: " to ".join(dict.fromkeys(format(end(values), form) for end in (min, max)))
+            shares = f"{ends([100 * share for share in right], '.0f')} %" if others else "-"
+            print(f"| {kept['server']} | {'; '.join(names)} | {form}, {fastest} | {ends(losses, '.1f')} times, {ends(ms, '.0f')} ms | {shares} | {why} |")
+
+
+def tried(base, queries):
+    """Plans of many prices: half are drawn wide, half near the measured ones."""
     draw = random.Random(1)
-    around = lambda least, most: math.exp(draw.uniform(math.log(least), math.log(most)))
-    near = lambda of: {name: of[name] * math.exp(draw.gauss(0, 0.7)) for name in DB.drawn}
-    found, ever = [], [False] * len(queries)
-    for step in range(2):
-        best = [values for _, values, _ in found[:20]]
-        values = [{name: around(*ends) for name, ends in DB.drawn.items()} if step == 0 else near(best[at % len(best)]) for at in range(DRAWS // 2)]
-        values = [{name: float(f"{value:.4g}") for name, value in of.items()} for of in values]
-        for of, chosen in zip(values, plans(values, queries)):
-            for depth in depths:
-                right, worst, *sums = judged(chosen, depth, all_times)
-                ever = [was or now for was, now in zip(ever, right)]
-                found.append(((-sum(right), worst, sums[0]), of, (depth, right, worst, *sums)))
-        found.sort(key=lambda one: one[0])
-    _, of, result = found[0]
-    return of, result, [what for (what, *_), was in zip(queries, ever) if not was]
+    wide = lambda least, most: math.exp(draw.uniform(math.log(least), math.log(most)))
+    near = lambda value: value * math.exp(draw.gauss(0, 1))
+    values = [{name: wide(*ends) if at % 2 else near(base.get(name) or wide(*ends)) for name, ends in DB.drawn.items()} for at in range(DRAWS)]
+    values = [{name: float(f"{value:.4g}") for name, value in of.items()} for of in values]
+    return [(of, letters(chosen)) for of, chosen in zip(values, plans(values, queries))]
 
 
 def held_out(name, storage, queries):
@@ -356,38 +461,76 @@ def held_out(name, storage, queries):
     settings = costs()["settings"]
     depth = next((int(price(one)) for one in settings if one["price"] == "depth"), None)
     measured = {one["name"]: float(f"{price(one):.6g}") for one in settings if "depth" not in one["price"] and price(one)}
-    usual = {one["name"]: one["present"] for one in settings if one["name"] in measured}
+    usual = {one["name"]: float(one["present"]) for one in settings if one["name"] in measured}
     ahead = next((int(one["present"]) for one in settings if one["name"] == "effective_io_concurrency"), None)
-    print(f"\n{name}: {DB.put(measured)} ahead {depth}, by default {ahead}", flush=True)
-    all_times = []
-    for what, text, kinds in queries:
+    kept = {"server": sql(DB.version).strip(), "storage": name, "measured": measured, "usual": usual, "settings": settings, "queries": []}
+    kept |= {"depths": {"defaults": ahead, "measured": depth}, "alone": {}, "tried": []}
+    print(f"\n{kept['server']}, {name}: {DB.put(measured)} ahead {depth}, by default {ahead}", flush=True)
+    prices = {"defaults": usual} | ({"measured": measured} if measured else {})
+    chosen = {config: plans([values], queries)[0] for config, values in prices.items()}
+    kept["chosen"] = {config: letters(kinds) for config, kinds in chosen.items()}
+    sql(DB.put(usual))
+    for at, (what, text, kinds) in enumerate(queries):
         forms = [(kind, of) for kind in kinds for of in (sorted({ahead, depth}) if kind == "bitmap" else [None])]
-        all_times.append(shortest(storage, forms, text))
-        shown = ", ".join(f"{kind}{'' if of is None else f' {of} ahead'} {ms:.0f} ms" for (kind, of), ms in all_times[-1].items())
+        of_prices = {(of[at], kept["depths"][config] if of[at] == "bitmap" else None) for config, of in chosen.items()}
+        times, over = raced(storage, forms, of_prices, text)
+        kept["queries"].append({"name": what, "ms": {label(form): ms for form, ms in times.items()}, "over": [label(form) for form in over]})
+        shown = ", ".join(f"{label(form)} {'over ' if form in over else ''}{statistics.mean(ms):.0f} ms" for form, ms in times.items())
         print(f"  {what}: {shown}", flush=True)
-    results = {"defaults": (ahead, usual)}
     if measured:
-        results["measured"] = (depth, measured)
-    rows = []
-    for config, (of_depth, values) in results.items():
-        [chosen] = plans([values], queries)
-        rows.append((config, *judged(chosen, of_depth, all_times)))
-        for (what, *_), kind, is_right in zip(queries, chosen, rows[-1][1]):
-            is_right or print(f"  {config}, wrong: {what}, {kind}")
-    if measured:
-        of, (of_depth, *result), never = searched(measured, {ahead, depth}, queries, all_times)
-        print(f"  best of {DRAWS}: {of} ahead {of_depth}; never right: {never}")
-        rows.append((f"best of {DRAWS:,} tried", *result))
+        scaled = {f"{name} x {factor}": measured | {name: float(f"{value * factor:.6g}")} for name, value in measured.items() for factor in FACTORS}
+        kept["alone"] = {label: letters(of) for label, of in zip(scaled, plans(list(scaled.values()), queries))}
+        kept["tried"] = tried(measured, queries)
         sql(DB.put(usual))
-    for config, right, worst, total, least in rows:
-        print(f"| {name} | {config} | {sum(right)} of {len(queries)} | {worst:.1f} times | {total / 1000:.1f} s | {least / 1000:.1f} s |", flush=True)
+    path = pathlib.Path(f"costs-{kept['server'].replace(' ', '-')}.json")
+    path.write_text(json.dumps(kept))
+    print(f"all times and plans are in {path}", flush=True)
 
 
-begin()
-if ONLY != "queries":
-    ratios()
-if ONLY != "ratios":
-    queries = list(make_queries())
-    for name, storage in STORAGES.items():
-        if name.startswith(STORAGE):
-            held_out(name, storage, queries)
+def measure(server, folder):
+    global DB, BIN
+    DB, BIN = Mariadb() if server == "mariadb" else Postgres(), pathlib.Path(folder)
+    atexit.register(clean)
+    begin()
+    if ONLY != "queries":
+        if "RATIO" in os.environ:
+            ratios([LIMITS[int(os.environ["RATIO"])]])
+        else:
+            print(RATIOS, flush=True)
+            ratios(LIMITS)
+    if ONLY != "ratios":
+        queries = list(make_queries())
+        for name, storage in STORAGES.items():
+            if name.startswith(STORAGE):
+                held_out(name, storage, queries)
+
+
+def at_once(jobs):
+    """Runs this script with other environments at once; returns what each printed.
+
+    Each has a device of its own, and waits most of the time. Ratios are of one server."""
+    logs = [pathlib.Path(f"costs-{at}.log") for at, _ in enumerate(jobs, 1)]
+    print("\n".join(f"{log}: {job}" for log, job in zip(logs, jobs)), flush=True)
+    command = [sys.executable, __file__, *sys.argv[1:]]
+    started = [subprocess.Popen(command, env=os.environ | job, stdout=log.open("w"), stderr=subprocess.STDOUT) for log, job in zip(logs, jobs)]
+    failed = [str(log) for log, process in zip(logs, started) if process.wait()]
+    print(f"failed: {', '.join(failed) or 'none'}")
+    return [log.read_text() for log in logs]
+
+
+def main():
+    usual = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1:]
+    servers = (os.environ.get("SERVERS") or f"postgres:{usual[0]}").split(",")
+    if ONLY == "ratios" and "RATIO" not in os.environ:
+        print(RATIOS + "\n" + "".join(at_once([{"RATIO": str(at)} for at in range(len(LIMITS))])), end="")
+    elif len(servers) == 1:
+        measure(*servers[0].split(":"))
+    else:
+        at_once([{"SERVERS": one} for one in servers])
+        tables([json.loads(path.read_text()) for path in sorted(pathlib.Path.cwd().glob("costs-*.json")) if path.stat().st_mtime > BEGAN])
+
+
+if KEPT:
+    tables([json.loads(pathlib.Path(path).read_text()) for path in KEPT])
+else:
+    main()
