@@ -201,6 +201,8 @@ fn the_wire_grows_by_the_delay_of_a_relay_and_operations_of_a_server_add_up() {
     // It also waits for a processor, which is in the wire.
     let grown = far.us("wire") - before.us("wire");
     assert!(grown > 0.9 * delay_us, "{grown} of {delay_us} us: {:?}", far.parts);
+    // Whatever others do, the way to the server and back limits.
+    assert_eq!(far.record["limited_by"]["by"], "network", "{}", far.record["limited_by"]);
     let report = std::fs::read_to_string(work.runs().pop().unwrap().join("report.txt")).unwrap();
     assert!(report.contains("WATERFALL OF AN OPERATION"), "{report}");
 }
