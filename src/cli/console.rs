@@ -469,7 +469,9 @@ impl Watch for Console {
     }
 
     fn heading(&self, heading: &str) {
-        self.state.lock().heading = printable_line(heading).into_owned();
+        let heading = printable_line(heading).into_owned();
+        self.live.iter().for_each(|live| live.heading(&heading));
+        self.state.lock().heading = heading;
     }
 
     #[allow(clippy::exit, reason = "a return would wait for threads that hang")]

@@ -15,7 +15,7 @@ use super::args::{self, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::sweep::{show, sweep_into};
-use super::{signals, source};
+use super::{live, signals, source};
 
 const SCHEMAS: u32 = 2;
 const SCALE: &str = "64M";
@@ -40,6 +40,7 @@ pub fn command() -> Command {
                 .default_value("3")
                 .value_parser(whole::<u64>(1, 3600)),
         )
+        .arg(live::arg())
         .arg(args::full())
 }
 

@@ -18,7 +18,7 @@ use petal_model::settings::table::CommandKind;
 use super::args::{self, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{metrics, run, signals, source};
+use super::{live, metrics, run, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,6 +69,7 @@ pub fn command() -> Command {
         .args(args::run_output())
         .arg(value("name", "NAME", "Names the run's folder"))
         .arg(args::os_data())
+        .arg(live::arg())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     args::with_settings(command, CommandKind::Run)

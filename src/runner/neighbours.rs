@@ -40,6 +40,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 const PROMPT_NS: u64 = 100_000_000;
 /// Time before the first slot, if WARM_UP is shorter.
 const WARM_UP_MIN_S: u64 = 3;
+/// Longest part of a neighbour's name in a line of progress.
+const NAME_LETTERS_SHOWN: usize = 24;
 const POLL: Duration = Duration::from_millis(20);
 /// Least time from one start of a neighbour to the next one.
 const START_EACH: Duration = Duration::from_millis(100);
@@ -151,10 +153,16 @@ impl<'a> Neighbours<'a> {
 
     /// Starts and ends the neighbours, on a separate thread.
     pub fn conduct(&self, job: &Job<'_>, trigger: Instant) {
+        self.conduct_slots(job, trigger);
+        job.watch.heading("");
+    }
+
+    fn conduct_slots(&self, job: &Job<'_>, trigger: Instant) {
         for (at, &neighbour) in self.slots.order.iter().enumerate() {
             if !self.end.wait_until(trigger, self.slots.begin_ns(at)) || self.has_given_up() {
                 return;
             }
+            job.watch.heading(&self.heading(at, neighbour));
             let end_ns = self.slots.begin_ns(at + 1);
             let seconds = |ns: u64| ns as f64 / 1e9;
             let (from_s, to_s) = (seconds(self.slots.begin_ns(at)), seconds(end_ns));
@@ -173,6 +181,13 @@ impl<'a> Neighbours<'a> {
             }
         }
         self.end.wait_until(trigger, self.slots.begin_ns(self.slots.order.len()));
+    }
+
+    /// The slot in a line of progress.
+    fn heading(&self, at: usize, neighbour: Option<usize>) -> String {
+        let name = neighbour.map_or("no neighbour".to_owned(), |n| self.plan.neighbours[n].name());
+        let name: String = name.chars().take(NAME_LETTERS_SHOWN).collect();
+        format!("slot {} of {}, {name} | ", at + 1, self.slots.order.len())
     }
 
     /// Counts a whole second of the run in its slot, with the samples at its bounds.

@@ -141,10 +141,12 @@ fn q_goes_back_to_lines_and_the_run_goes_on() {
 }
 
 #[test]
-fn s_asks_once_and_stops_a_run_cleanly() {
+fn s_asks_once_and_stops_a_run_with_neighbours_cleanly() {
     let work = Workplace::loaded(1, "8M");
-    let mut shown = OnTerminal::start(&work, "run --live --run-time 600");
+    let run = "interfere --live --rate 50 --with none --pairs 3 --slot 600";
+    let mut shown = OnTerminal::start(&work, run);
     shown.until_it_shows("asked by petal");
+    shown.until_it_shows("slot 1 of 6, no");
     shown.press("s");
     shown.until_it_shows("s stops it cleanly");
     shown.press("s");
@@ -251,14 +253,22 @@ fn a_run_in_a_browser_is_followed_until_its_page_is_its_report() {
         let (head, _) = served.send(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {host}: {head}");
     }
-    // Readers that never read, and one that is gone.
+    // Readers that are gone, and some that never read.
     let asks = || {
         let mut peer = TcpStream::connect(address).unwrap();
         let request = format!("GET {root}events HTTP/1.1\r\nHost: {address}\r\n\r\n");
         peer.write_all(request.as_bytes()).unwrap();
         peer
     };
-    drop(asks());
+    let status = |peer: &mut TcpStream| {
+        let mut head = [0; 12];
+        peer.read_exact(&mut head).unwrap();
+        head
+    };
+    for _ in 0..8 {
+        status(&mut asks());
+    }
+    until("room for another reader", || status(&mut asks()) == *b"HTTP/1.1 200");
     let mut slow: Vec<TcpStream> = (0..5).map(|_| asks()).collect();
     let Some(program) = installed() else {
         return skip("no Chromium is installed: scripts/install-test-servers.sh does it");
@@ -275,10 +285,8 @@ fn a_run_in_a_browser_is_followed_until_its_page_is_its_report() {
     }
     // Too many of them are refused, and the browser still has its events.
     let mut is_refused = || {
-        let (mut peer, mut head) = (asks(), [0; 12]);
-        peer.read_exact(&mut head).unwrap();
-        slow.push(peer);
-        head == *b"HTTP/1.1 503"
+        slow.push(asks());
+        status(slow.last_mut().unwrap()) == *b"HTTP/1.1 503"
     };
     assert!((0..9).any(|_| is_refused()));
     let now = browser.text(NOW);
@@ -316,6 +324,8 @@ fn a_sweep_that_goes_on_is_followed_in_petal_serve() {
     let folder = work.path(&out);
     sweep.until("the first cell", || folder.join("sweep.json").exists());
     let served = Served::folder(&work, HOSTILE);
+    let (_, list) = served.get("");
+    assert!(String::from_utf8(list).unwrap().contains("\nstill running\n"), "the state in the list");
     let Some(program) = installed() else {
         return skip("no Chromium is installed: scripts/install-test-servers.sh does it");
     };
@@ -324,9 +334,12 @@ fn a_sweep_that_goes_on_is_followed_in_petal_serve() {
     browser.open_url(&served.url(&link));
     browser.until(&format!("{NOW}.includes('of 2 runs done') && {NOW}.includes('next  ')"));
     browser.until("document.querySelector('h1').textContent.includes('a sweep over ')");
+    let state = "document.querySelector('.side .status').textContent";
+    browser.until(&format!("{state} === 'still running'"));
     assert_eq!(browser.value(FITS), true);
     browser.until("document.getElementById('now').hidden");
     sweep.ends().exited(0);
+    assert_eq!(browser.text(state), "complete");
     assert_eq!(browser.value("document.querySelectorAll('#cells tbody tr').length"), 2);
     assert_ne!(browser.text("document.title"), "hurt");
     assert_eq!(browser.complaints(), Vec::<String>::new());
@@ -341,17 +354,16 @@ fn a_sweep_that_goes_on_is_followed_in_petal_serve() {
 }
 
 #[test]
-#[ignore = "writes docs/images/live-browser.png from a sweep of a minute: \
-            cargo test --test integration the_picture_of_a_sweep_in_a_browser -- --ignored"]
-fn the_picture_of_a_sweep_in_a_browser() {
-    let work = Workplace::loaded(4, "64M");
-    let cells = ["--sessions", "1,2,4,8", "--update-pct", "0,20", "--run-time", "5"];
-    let served = in_browser(&work, &[&["sweep"], &cells[..]].concat());
+#[ignore = "writes docs/images/live-browser.png from a demo of three minutes: \
+            cargo test --test integration the_picture_of_the_demo_in_a_browser -- --ignored"]
+fn the_picture_of_the_demo_in_a_browser() {
+    let work = Workplace::new();
+    let served = in_browser(&work, &["demo"]);
     let mut browser = Browser::start(&installed().expect("Chromium"));
     browser.prefers("light", "screen");
     browser.window(1000, 1100);
     browser.open_url(&served.url(""));
-    browser.until("document.querySelectorAll('#cells tbody tr').length > 5");
+    browser.until("document.querySelectorAll('#cells tbody tr').length > 24");
     let images = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/images");
     browser.screenshot(&images.join("live-browser.png"));
 }

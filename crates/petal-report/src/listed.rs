@@ -74,7 +74,7 @@ impl ListedRecord {
         let targets = runs.iter().map(|run| run.summary.target.url.as_str());
         Self {
             kind: "sweep",
-            state: sweep.status.name().to_owned(),
+            state: swept.status_words().to_owned(),
             measured: sweep.started_at.clone(),
             target: distinct(targets).join(", "),
             sessions: or_dash(axis("sessions"), |axis| axis.values.join(",")),

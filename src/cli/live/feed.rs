@@ -19,7 +19,7 @@ use crate::cli::http::HttpAnswer;
 use crate::runner::experiments::thread_ns;
 
 /// A page may take one part in so many of the time.
-const PAGE_COST_PARTS: u32 = 250;
+const PAGE_COST_PARTS: u32 = 350;
 /// Browsers that follow at once. Further connections of the server are for pages.
 const BROWSERS_MAX: usize = 8;
 /// Longest time of one answer: the browser asks again.

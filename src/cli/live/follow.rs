@@ -22,7 +22,7 @@ const JUDGE_EVERY: Duration = Duration::from_secs(2);
 /// Fewer seconds of a run that goes on are not judged, and have no charts.
 const JUDGED_SECONDS_MIN: usize = 3;
 /// A judgement may take one part in so many of the time: it reads the whole record.
-const JUDGE_COST_PARTS: u32 = 150;
+const JUDGE_COST_PARTS: u32 = 250;
 /// A longer pause between two cells is no part of the sweep: it was stopped and resumed.
 const PAUSE_MAX: Duration = Duration::from_secs(600);
 /// The first driver host's share of a run that several hosts drive together.
@@ -59,7 +59,7 @@ impl LiveState {
     pub fn is_over(&self) -> bool {
         match self {
             Self::Run(run) => run.is_over,
-            Self::Sweep(sweep) => sweep.is_over,
+            Self::Sweep(sweep) => !sweep.swept.is_at_work,
         }
     }
 
@@ -201,8 +201,8 @@ pub struct LiveSweep {
     version: u64,
     observations: Vec<Observation>,
     pub petals: Petals,
-    pub cell: Option<(CellRun, LiveRun)>,
-    pub is_over: bool,
+    /// The run that goes on; without a cell it is the last one, at the peak.
+    pub cell: Option<(Option<CellRun>, LiveRun)>,
 }
 
 /// Distinguishes two versions of a file that is replaced whole.
@@ -216,13 +216,17 @@ impl LiveSweep {
     fn open(dir: &Path) -> Result<Self, RecordError> {
         let mut sweep = Self {
             dir: dir.to_owned(),
-            swept: Swept { sweep: sweep::index(dir)?, runs: Vec::new(), peak_run: None },
+            swept: Swept {
+                sweep: sweep::index(dir)?,
+                runs: Vec::new(),
+                peak_run: None,
+                is_at_work: true,
+            },
             read: None,
             version: 0,
             observations: Vec::new(),
             petals: Petals::of(&[]),
             cell: None,
-            is_over: false,
         };
         sweep.refresh()?;
         Ok(sweep)
@@ -231,8 +235,8 @@ impl LiveSweep {
     fn refresh(&mut self) -> Result<(), RecordError> {
         let is_held = sweep::is_held(&self.dir);
         let now = fs::metadata(self.dir.join(sweep::NAME)).ok().map(|file| stamp(&file));
-        if self.read != now {
-            self.read_index()?;
+        if self.read != now || self.swept.is_at_work != is_held {
+            self.read_index(is_held)?;
             self.read = now;
         }
         let in_work = sweep::cell_in_work(&self.dir);
@@ -244,12 +248,11 @@ impl LiveSweep {
         if let Some((_, run)) = &mut self.cell {
             run.refresh()?;
         }
-        self.is_over = !is_held;
         Ok(())
     }
 
     /// Reads the index, and the records of cells that were not done before.
-    fn read_index(&mut self) -> Result<(), RecordError> {
+    fn read_index(&mut self, is_at_work: bool) -> Result<(), RecordError> {
         let mut sweep = sweep::index(&self.dir)?;
         let known = self.swept.sweep.cells.drain(..).map(|cell| cell.folder);
         let mut known: HashMap<String, Run> = known.zip(self.swept.runs.drain(..)).collect();
@@ -260,7 +263,7 @@ impl LiveSweep {
             let run = known.remove(&cell.folder).or_else(read);
             run.map(|run| runs.push(run)).is_some()
         });
-        self.swept = Swept { sweep, runs, peak_run: sweep::peak_run(&self.dir) };
+        self.swept = Swept { sweep, runs, peak_run: sweep::peak_run(&self.dir), is_at_work };
         self.observations = self.swept.observations();
         self.petals = Petals::of(&self.observations);
         self.version += 1;
@@ -322,7 +325,15 @@ impl LiveSweep {
             false => all.saturating_sub(done),
         };
         let elapsed_s = self.cell.as_ref().map_or(0.0, |(_, run)| run.elapsed_s());
-        Some(pace.left(cells, run).saturating_sub(duration(elapsed_s)))
+        let plan = &self.swept.sweep.plan;
+        let last_s = if self.lacks_peak_run() { plan.peak_run_s } else { 0 };
+        let left = pace.left(cells, run) + Duration::from_secs(last_s);
+        Some(left.saturating_sub(duration(elapsed_s)))
+    }
+
+    /// True if the last run, at the peak, is planned and not done.
+    pub fn lacks_peak_run(&self) -> bool {
+        self.swept.sweep.plan.peak_run_s > 0 && self.swept.peak_run.is_none()
     }
 }
 
@@ -340,9 +351,12 @@ fn duration(seconds: f64) -> Duration {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use petal_engine::file_lock::FileLock;
     use petal_model::record::sweep::{Axis, FORMAT, Sweep, SweepPlan};
     use petal_model::record::sweep_order::with_order;
     use petal_model::record::{Status, fixture};
+    use std::fs::File;
+    use std::sync::Arc;
     use time::OffsetDateTime;
 
     /// The folder of a run that a petal fills, until the value is dropped.
@@ -421,7 +435,7 @@ pub(super) mod tests {
         let mut sweep = sweep_in(dir.path());
         let LiveState::Sweep(mut live) = LiveState::open(dir.path()).unwrap() else { panic!() };
         assert_eq!((live.progress(), live.next_cells().len()), ((0, 6), 6));
-        assert!(live.petals.lines.is_empty() && live.is_over, "nobody holds its lock");
+        assert!(live.petals.lines.is_empty() && !live.swept.is_at_work, "nobody holds its lock");
         let guessed = live.left().unwrap();
         for (at, cell) in live.next_cells().into_iter().take(2).enumerate() {
             let CellRun { number, repeat } = cell;
@@ -431,7 +445,7 @@ pub(super) mod tests {
             fixture::killed_run(folder.path(), 3);
             live.refresh().unwrap();
             let (in_work, run) = live.cell.as_ref().unwrap();
-            assert_eq!((*in_work, run.seconds.len()), (cell, 3));
+            assert_eq!((*in_work, run.seconds.len()), (Some(cell), 3));
             let mut run = fixture::mixed_run();
             run.summary.started_at = format!("2026-11-20T13:{:02}:00Z", 10 + 2 * at);
             record::save(&folder, &run).unwrap();
@@ -448,6 +462,15 @@ pub(super) mod tests {
                 at + 1
             );
         }
+        let lock = Arc::new(File::create(dir.path().join(sweep::LOCK)).unwrap());
+        let (held, version) = (FileLock::on(lock).unwrap(), live.version);
+        live.refresh().unwrap();
+        assert_eq!((live.swept.status_words(), live.version), ("still running", version + 1));
+        live.refresh().unwrap();
+        assert_eq!(live.version, version + 1, "nothing is new");
+        drop(held);
+        live.refresh().unwrap();
+        assert_eq!((live.swept.status_words(), live.version), ("interrupted", version + 2));
         assert_eq!(live.next_cells().len(), 4);
         // Two minutes from cell to cell, of which the run took one.
         let left_s = live.left().unwrap().as_secs_f64();

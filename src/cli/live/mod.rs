@@ -155,6 +155,8 @@ struct ScreenState {
     /// The folder that the work fills, once there is one.
     folder: Option<PathBuf>,
     phase: Option<PlainPhase>,
+    /// The text before every line of progress: the cell of a sweep, the slot of a neighbour.
+    heading: String,
     /// Messages since the screen was entered.
     messages: VecDeque<String>,
     stderr: Option<Queued>,
@@ -202,6 +204,10 @@ impl Live {
 
     pub fn phase(&self, phase: Option<PlainPhase>) {
         self.shared.state.lock().phase = phase;
+    }
+
+    pub fn heading(&self, heading: &str) {
+        self.shared.state.lock().heading = heading.trim_end_matches(" | ").to_owned();
     }
 
     pub fn advance(&self, units: u64) {
@@ -254,10 +260,11 @@ impl LiveShared {
     fn work(&self, messages: usize) -> WorkSeen {
         let state = self.state.lock();
         let newest = state.messages.iter().rev().take(messages).rev();
+        let phase = state.phase.as_ref().map(PlainPhase::words);
         WorkSeen {
             title: self.title.clone(),
             folder: state.folder.clone(),
-            phase: state.phase.as_ref().map(PlainPhase::words),
+            phase: phase.or_else(|| Some(state.heading.clone()).filter(|text| !text.is_empty())),
             messages: newest.map(|message| message.trim_end().to_owned()).collect(),
             is_over: Some(state.is_over),
         }

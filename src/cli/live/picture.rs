@@ -264,7 +264,8 @@ impl Picture {
     /// The cell that runs now, and the next ones.
     fn cells(&mut self, live: &LiveSweep) {
         let cells = live.swept.sweep.plan.cells();
-        let words = |cell: &CellRun| {
+        let words = |cell: &Option<CellRun>| {
+            let Some(cell) = cell else { return "the last run, at the peak".to_owned() };
             let factors = cells.get((cell.number as usize).wrapping_sub(1));
             let factors =
                 factors.into_iter().flatten().map(|(key, value)| format!("{key} {value}"));
@@ -292,13 +293,10 @@ impl Picture {
                 self.put(Tone::Plain, &format!("      limited by: {limit}"));
             }
         }
-        let next: Vec<String> = live
-            .next_cells()
-            .iter()
-            .filter(|cell| Some(**cell) != now)
-            .take(3)
-            .map(words)
-            .collect();
+        let last = live.lacks_peak_run().then_some(None);
+        let next = live.next_cells().into_iter().map(Some).chain(last);
+        let next = next.filter(|cell| now.as_ref() != Some(cell)).take(3);
+        let next: Vec<String> = next.map(|cell| words(&cell)).collect();
         let next = match next.is_empty() {
             false => next.join("; "),
             true if live.swept.sweep.plan.design.is_grid() => "nothing".to_owned(),

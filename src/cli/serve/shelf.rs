@@ -7,10 +7,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use petal_model::record::sweep::Swept;
-use petal_model::record::{self, RecordError, RecordFolder, calibration, costs, journal, sweep};
+use petal_model::record::{self, RecordError, calibration, costs, journal, sweep};
 use petal_report::listed::ListedRecord;
 
 use crate::cli::gallery::{DEPTH_MAX, records_below};
+use crate::cli::live::follow::is_at_work;
 
 /// Records in a list; older ones are left out.
 const LISTED_MAX: usize = 2_000;
@@ -93,7 +94,7 @@ impl Shelf {
             }
         };
         let stamp = stamp(path);
-        let is_live = RecordFolder::open(path).is_live();
+        let is_live = is_at_work(path);
         let shelved = &mut self.known[number];
         if let (Some((of, row)), Some(now)) = (&shelved.row, stamp)
             && *of == now
@@ -145,7 +146,8 @@ fn listed(path: &Path, name: String) -> Result<ListedRecord, RecordError> {
             let run = record::load_brief(&path.join(&cell.folder));
             run.map(|run| runs.push(run)).is_ok()
         });
-        return Ok(ListedRecord::of_sweep(name, &Swept { sweep, runs, peak_run: None }));
+        let swept = Swept { sweep, runs, peak_run: None, is_at_work: is_at_work(path) };
+        return Ok(ListedRecord::of_sweep(name, &swept));
     }
     if calibration::is_one(path) {
         return Ok(ListedRecord::of_calibration(name, &calibration::load(path)?));
@@ -163,7 +165,7 @@ fn listed(path: &Path, name: String) -> Result<ListedRecord, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_model::record::{RecordFolder, fixture};
     use std::os::unix::fs::symlink;
 
     fn saved(folder: &Path) {

@@ -715,5 +715,5 @@ pub fn replay_sweep(cells: &[(f64, u32, u64)]) -> Swept {
         skipped: Vec::new(),
         replay: None,
     };
-    Swept { sweep, runs, peak_run: None }
+    Swept { sweep, runs, peak_run: None, is_at_work: false }
 }

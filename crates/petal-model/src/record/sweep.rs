@@ -136,9 +136,16 @@ pub struct Swept {
     pub runs: Vec<Run>,
     /// The last run, at the peak.
     pub peak_run: Option<Run>,
+    /// A petal is at work on it: it has a status only at its end.
+    pub is_at_work: bool,
 }
 
 impl Swept {
+    /// The status in words; [`Run::status_words`] is that of a run.
+    pub fn status_words(&self) -> &'static str {
+        if self.is_at_work { "still running" } else { self.sweep.status.name() }
+    }
+
     pub fn observations(&self) -> Vec<Observation> {
         let cells = self.sweep.cells.iter().zip(&self.runs);
         cells
@@ -323,13 +330,16 @@ pub fn index(dir: &Path) -> Result<Sweep, RecordError> {
     Ok(sweep)
 }
 
-/// The cell that a petal runs now in this sweep's folder, and its folder.
-pub fn cell_in_work(dir: &Path) -> Option<(CellRun, PathBuf)> {
+/// The cell that a petal runs now in this sweep's folder, None for the last run at the peak, and its
+/// folder.
+pub fn cell_in_work(dir: &Path) -> Option<(Option<CellRun>, PathBuf)> {
     fs::read_dir(dir).ok()?.flatten().find_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
-        let (number, repeat) = cell_of_name(name.strip_suffix(UNFINISHED)?)?;
+        let name = name.strip_suffix(UNFINISHED)?;
+        let cell = cell_of_name(name).map(|(number, repeat)| CellRun { number, repeat });
         let path = entry.path();
-        RecordFolder::open(&path).is_live().then_some((CellRun { number, repeat }, path))
+        let is_run = cell.is_some() || name == PEAK_RUN;
+        (is_run && RecordFolder::open(&path).is_live()).then_some((cell, path))
     })
 }
 
@@ -418,7 +428,7 @@ pub fn load(dir: &Path) -> Result<Swept, RecordError> {
     let sweep = read(dir)?;
     let runs = sweep.cells.iter().map(|cell| super::load(&dir.join(&cell.folder)));
     let runs = runs.collect::<Result<_, _>>()?;
-    Ok(Swept { sweep, runs, peak_run: peak_run(dir) })
+    Ok(Swept { sweep, runs, peak_run: peak_run(dir), is_at_work: is_held(dir) })
 }
 
 /// The last run of a sweep; None if there is no whole record of it.

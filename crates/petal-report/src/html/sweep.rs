@@ -38,7 +38,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     sections.push(cells(&swept.observations(), Some(swept)));
     sections.push(settings(swept));
     let found = graves(swept.runs.iter().flat_map(|run| &run.summary.findings));
-    let status = (class(sweep.status), sweep.status.name().to_owned());
+    let status = (class(sweep.status), swept.status_words().to_owned());
     let page = Page {
         title: format!("petal sweep: {product}"),
         heading: format!("{product}: a sweep over {}", axes.join("; ")),

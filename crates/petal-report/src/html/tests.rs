@@ -294,6 +294,7 @@ fn records_of_before_and_of_nothing_have_a_page() {
         runs: Vec::new(),
         sweep: Sweep { cells: Vec::new(), ..swept().sweep },
         peak_run: None,
+        is_at_work: true,
     };
     assert!(sweep(&empty, &Petals::default()).is_ok());
 }

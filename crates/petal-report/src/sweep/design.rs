@@ -24,6 +24,7 @@ pub(super) fn state(swept: &Swept) -> String {
         false => sweep.status == Status::Complete,
     };
     let state = match (sweep.status, is_whole) {
+        _ if swept.is_at_work => swept.status_words(),
         (Status::Complete, true) => "complete",
         (_, true) if plan.peak_run_s > 0 && swept.peak_run.is_none() => {
             "the last run at the peak is missing: the same command makes it"

@@ -246,7 +246,7 @@ pub(crate) mod tests {
             skipped: Vec::new(),
             replay: None,
         };
-        Swept { sweep, runs, peak_run: None }
+        Swept { sweep, runs, peak_run: None, is_at_work: false }
     }
 
     #[test]
