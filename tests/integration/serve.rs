@@ -233,10 +233,21 @@ fn hostile(work: &Workplace) {
     fs::write(&path, record.to_string()).unwrap();
 }
 
+/// Copies of the second run, the last of the list by their names.
+fn copies(work: &Workplace, count: usize) {
+    let run = work.runs().remove(1).join("run.json");
+    for copy in 0..count {
+        let folder = work.path("petal-results").join(format!("0-copy-{copy}"));
+        fs::create_dir(&folder).unwrap();
+        fs::hard_link(&run, folder.join("run.json")).unwrap();
+    }
+}
+
 #[test]
-fn the_list_is_searched_ticked_and_compared_in_a_browser() {
+fn the_list_of_500_records_is_searched_ticked_and_compared_in_a_browser() {
     let work = measured();
     hostile(&work);
+    copies(&work, 496);
     let served = Served::start(&work);
     let Some(program) = installed() else {
         return skip("no Chromium is installed: scripts/install-test-servers.sh does it");
@@ -248,7 +259,7 @@ fn the_list_is_searched_ticked_and_compared_in_a_browser() {
     for width in [1400, 390] {
         browser.window(width, 900);
         browser.open_url(&served.url(""));
-        assert_eq!(browser.value(&format!("{rows}.length")), 4);
+        assert_eq!(browser.value(&format!("{rows}.length")), 500);
         let fits = "document.documentElement.scrollWidth <= innerWidth";
         assert_eq!(browser.value(fits), true, "the page is wider than {width} px");
         browser.screenshot(&shot(&format!("serve-{width}.png")));
