@@ -1,9 +1,9 @@
 #!/bin/sh
 # Captures the full screen of real work with tmux: the text in docs/recipes/live.md, in the terminal's
-# characters, and docs/images/live.svg, which shows a sweep from its start. It takes about three minutes:
+# characters, and docs/images/live.svg, which shows petal demo from its start. It takes about five minutes:
 #   cargo build --release && sh scripts/live-picture.sh     PETAL: another program
-# docs/images/live-browser.png is the same sweep in a browser:
-#   cargo test --test integration the_picture_of_a_sweep_in_a_browser -- --ignored
+# docs/images/live-browser.png is the demo in a browser:
+#   cargo test --test integration the_picture_of_the_demo_in_a_browser -- --ignored
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 petal=${PETAL:-$root/target/release/petal}
@@ -11,6 +11,8 @@ page=$root/docs/recipes/live.md
 work=$(mktemp -d "$root/target/live-XXXXXX")
 socket=$work/tmux
 trap 'tmux -S "$socket" kill-server 2>/dev/null || true; rm -rf "$work"' EXIT
+cp "$petal" "$work/petal"
+petal=$work/petal
 cd "$work"
 
 start() {
@@ -19,15 +21,15 @@ start() {
 
 # The hang-up ends the work, which needs its data until then.
 end() {
-    tmux -S "$socket" kill-server
-    while pgrep -f "^$petal (run|sweep)" >/dev/null; do sleep 1; done
+    tmux -S "$socket" kill-server 2>/dev/null || true
+    while pgrep -f "^$petal " >/dev/null; do sleep 1; done
 }
 
 captured() {
     tmux -S "$socket" capture-pane -p
 }
 
-# Draws the frames in files as one picture, each for a second and a half.
+# Draws the frames in files as one picture, each for a second.
 svg() {
     awk -v frames=$# '
         FNR == 1 {
@@ -35,11 +37,11 @@ svg() {
             from = at++ / frames; to = at / frames
             printf "<g visibility=\"%s\">", at == frames ? "visible" : "hidden"
             printf "<animate attributeName=\"visibility\" calcMode=\"discrete\" repeatCount=\"indefinite\" "
-            printf "dur=\"%.1fs\" values=\"hidden;visible;hidden\" keyTimes=\"0;%.4f;%.4f\"/>\n", frames * 1.5, from, to
+            printf "dur=\"%ds\" values=\"hidden;visible;hidden\" keyTimes=\"0;%.4f;%.4f\"/>\n", frames, from, to
         }
         BEGIN {
             print "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 664 412\" width=\"664\" role=\"img\">"
-            print "<title>The full screen of a sweep, from its start</title>"
+            print "<title>The full screen of petal demo, from its start</title>"
             print "<style>text{font:13px ui-monospace,Menlo,Consolas,\"DejaVu Sans Mono\",monospace;fill:#d8dee9;white-space:pre}</style>"
             print "<rect width=\"664\" height=\"412\" rx=\"8\" fill=\"#10161d\"/>"
         }
@@ -56,11 +58,13 @@ start "run --live -s 4 -t 2 --update-pct 20 --run-time 60"
 sleep 45
 captured >run
 end
-start "sweep --live --sessions 1,2,4,8 --update-pct 0,20 --run-time 6"
-for frame in 01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 16; do
-    sleep 6
-    captured >"frame$frame"
-done
+rm -r petal-data
+start "demo --live"
+frame=0
+while sleep 6 && captured >screen; do
+    frame=$((frame + 1))
+    cp screen "frame$(printf %02d $frame)"
+done 2>/dev/null
 end
 svg frame* >"$root/docs/images/live.svg"
 {

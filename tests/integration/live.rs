@@ -325,7 +325,10 @@ fn a_sweep_that_goes_on_is_followed_in_petal_serve() {
     sweep.until("the first cell", || folder.join("sweep.json").exists());
     let served = Served::folder(&work, HOSTILE);
     let (_, list) = served.get("");
-    assert!(String::from_utf8(list).unwrap().contains("\nstill running\n"), "the state in the list");
+    assert!(
+        String::from_utf8(list).unwrap().contains("\nstill running\n"),
+        "the state in the list"
+    );
     let Some(program) = installed() else {
         return skip("no Chromium is installed: scripts/install-test-servers.sh does it");
     };
