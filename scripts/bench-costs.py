@@ -26,6 +26,8 @@ STORAGE, ONLY = os.environ.get("STORAGE", "4,000"), os.environ.get("ONLY", "")
 SECONDS = int(os.environ.get("SECONDS_EACH", 50 if ONLY == "queries" else 240))
 DRAWS = int(os.environ.get("DRAWS", 2000))
 MOUNT, PORT, BLOCK = WORK / "mount", 5470 + os.getpid() % 400, 8192
+# The default of Linux. A scan's requests are as large, so that no ratio is above READ_AHEAD / BLOCK.
+READ_AHEAD = 128 << 10
 # Reads per second, bytes per second.
 LIMITS = [(1000, 1000 * BLOCK * ratio) for ratio in (5, 10, 20)]
 STORAGES = {"no limit": (None, None), "4,000 reads/s": (4000, 4000 * BLOCK * 5), "1,000 reads/s": (1000, 1000 * BLOCK * 20)}
@@ -214,8 +216,7 @@ def begin():
     global DISK
     DISK = pathlib.Path("/sys/class/zram-control/hot_add").read_text().strip()
     pathlib.Path(f"/sys/block/zram{DISK}/disksize").write_text("4G")
-    # The default of Linux.
-    run("blockdev", "--setra", 256, f"/dev/zram{DISK}")
+    run("blockdev", "--setra", READ_AHEAD // 512, f"/dev/zram{DISK}")
     run("mkfs.ext4", "-q", f"/dev/zram{DISK}")
     MOUNT.mkdir(parents=True)
     run("mount", f"/dev/zram{DISK}", MOUNT)
@@ -247,8 +248,10 @@ def costs():
 
 
 def price(setting):
-    """The value without cached blocks; of one that is too small it is the end of its interval."""
+    """The value without cached blocks; one that is too small stays, but for the end of its interval."""
     value = next(value for value in setting["values"] if value["cached_pct"] in (None, 0))
+    if value["value"] is None and value["high"] is not None and setting["present"]:
+        return min(value["high"], float(setting["present"]))
     return value["high"] if value["value"] is None else value["value"]
 
 
@@ -259,7 +262,7 @@ def ratios(limits):
     for reads, size in limits:
         limit(reads, size)
         setting = next(one for one in costs()["settings"] if one["name"] == "random_page_cost")
-        found, true = setting["values"][0], size / BLOCK / reads
+        found, true = setting["values"][0], min(size / reads, READ_AHEAD) / BLOCK
         print(
             f"| {reads:,} reads/s, {size / 1e6:.1f} MB/s | {true:.0f} | {found['value']:.2f} | {found['low']:.2f} to {found['high']:.2f} "
             f"| {100 * (found['value'] / true - 1):+.1f} % |",

@@ -235,8 +235,8 @@ pub fn most_in_flight(costs: &Costs) -> Option<(u32, f64)> {
 }
 
 /// Computes the values of every setting under every measured condition, and the statements for the
-/// assumed cached share that change a setting. A price that is too small to be measured gets the most
-/// that it can be.
+/// assumed cached share that change a setting. A price that is too small to be measured keeps its
+/// present value, unless that is above the most that it can be.
 pub fn conclude(costs: &mut Costs) {
     let settings = std::mem::take(&mut costs.settings);
     costs.settings = settings
@@ -244,7 +244,12 @@ pub fn conclude(costs: &mut Costs) {
         .map(|setting| PricedSetting { values: setting_values(costs, &setting), ..setting })
         .collect();
     let statement = |setting: &PricedSetting| {
-        let value = significant(setting.at(costs.assumed_pct)?.usable()?);
+        let found = setting.at(costs.assumed_pct)?;
+        let present: Option<f64> = setting.present.as_ref().and_then(|value| value.parse().ok());
+        if found.value.is_none() && present.zip(found.high).is_some_and(|(now, most)| now <= most) {
+            return None;
+        }
+        let value = significant(found.usable()?);
         let is_new = setting.present.as_ref() != Some(&value);
         is_new.then(|| Some(setting.statement.as_ref()?.replace("{value}", &value)))?
     };
@@ -470,6 +475,34 @@ mod tests {
         let unmeasured = PriceValue { high: Some(0.5), ..PriceValue::default() };
         assert_eq!(unmeasured.usable(), Some(0.5));
         assert_eq!(PriceValue { value: Some(0.1), ..unmeasured }.usable(), Some(0.1));
+    }
+
+    #[test]
+    fn a_price_that_is_too_small_to_be_measured_stays_unless_it_is_above_the_most() {
+        let parts = PlanParts { operator: 10.0, row: 20.0, index_entry: 30.0 };
+        let mut costs = measured(parts, 4000.0, 1000.0, 1.0);
+        let entries = costs.cells.iter_mut().find(|of| of.access == CostAccess::IndexEntries);
+        // An entry of -30, -30 and 90 ns: at most 0.18 of a block.
+        for (sample, ns) in entries.unwrap().samples.iter_mut().zip([20, 20, 140]) {
+            sample.elapsed_ns = ns * sample.units;
+        }
+        for (present, statement) in
+            [(None, Some("SET a = 0.")), (Some("0.005"), None), (Some("1"), Some("SET a = 0."))]
+        {
+            costs.settings = vec![PricedSetting {
+                price: Price::IndexEntry,
+                factor: 1.0,
+                present: present.map(str::to_owned),
+                statement: Some("SET a = {value};".to_owned()),
+                ..PricedSetting::default()
+            }];
+            conclude(&mut costs);
+            assert_eq!(costs.settings[0].values[0].value, None);
+            match (statement, costs.statements.first()) {
+                (Some(begin), Some(found)) => assert!(found.starts_with(begin), "{found}"),
+                (expected, found) => assert_eq!(expected, found.map(String::as_str), "{present:?}"),
+            }
+        }
     }
 
     #[test]
