@@ -5,9 +5,10 @@ Each situation gives a quota of processors, a limit of I/O, a rate, think time o
 server its capacity. Each of them is then made 20 % smaller and 20 % larger: the one that changes
 the throughput most is the truth. Then petal run --elasticity changes its own resources: the
 resource of the largest elasticity must be the one that the situation limits, and so must the last
-run of petal demo. Prints the tables of docs/limits.md. PostgreSQL and MariaDB are private servers of Debian's packages.
+run of petal demo. Then petal predict says what another capacity would give, from a run before the
+change, and the change is made and measured. Prints the tables of docs/limits.md. PostgreSQL and MariaDB are private servers of Debian's packages.
 Usage: bench-limits.py PETAL [DIRECTORY]
-  ONLY=sqlite,device,postgres,mariadb,experiments,demo   these parts alone
+  ONLY=sqlite,device,postgres,mariadb,experiments,demo,whatif   these parts alone
   NAMED='200 writes/s,a way'                          situations with one of these in their name alone
   SECONDS_EACH=4 ROUNDS=1 EXPERIMENT_SECONDS=60     a longer measurement
 """
@@ -18,7 +19,7 @@ WORK = pathlib.Path(tempfile.mkdtemp(dir=sys.argv[2] if len(sys.argv) > 2 else "
 CGROUP = pathlib.Path("/sys/fs/cgroup")
 V2 = (CGROUP / "cgroup.controllers").exists()
 SECONDS, ROUNDS, STEP = int(os.environ.get("SECONDS_EACH", 4)), int(os.environ.get("ROUNDS", 1)), 0.2
-PARTS = ["sqlite", "device", "postgres", "mariadb", "experiments", "demo"]
+PARTS = ["sqlite", "device", "postgres", "mariadb", "experiments", "demo", "whatif"]
 ONLY = os.environ.get("ONLY", ",".join(PARTS)).split(",")
 NAMED = os.environ.get("NAMED", "").split(",")
 # Elasticities under this count as none: no resource of the situation limits.
@@ -26,7 +27,7 @@ LEAST = 0.25
 # Bytes of memory for PostgreSQL and its page cache, so that reads reach the device.
 MEMORY = 256 << 20
 # The database's processes and petal's, where these are not the same.
-DATABASE, CLIENT = "petal-limits", "petal-limits-client"
+DATABASE, CLIENT = f"petal-limits-{os.getpid()}", f"petal-limits-client-{os.getpid()}"
 PORTS = {"postgres": 5600 + os.getpid() % 100, "mariadb": 5700 + os.getpid() % 100}
 RELAYS = {"postgres": 5800 + os.getpid() % 100, "mariadb": 5900 + os.getpid() % 100}
 
@@ -98,6 +99,26 @@ DEMOS = [
     ("0.3 processors", dict(cpu=0.3), 0, "cpu"),
     ("1,000 reads/s", dict(cpu=None, reads=1000), 0, "reads"),
 ]
+# engine, sessions, arguments, capacity, the option of petal predict, its value: a factor of the
+# capacity, or the new number
+WHATIFS = [
+    ("sqlite", 4, "--update-pct 0", dict(cpu=0.3, reads=20000), "processors", 2),
+    ("sqlite", 4, "--update-pct 50", dict(cpu=0.3), "processors", 0.6),
+    ("sqlite", 4, "--update-pct 0", dict(cpu=1.6, reads=1000), "io-limit", 3),
+    ("sqlite", 16, "--update-pct 0", dict(cpu=1.6, reads=6000), "io-limit", 0.5),
+    ("sqlite", 4, "--update-pct 0", dict(cpu=1.6, reads=1000), "sessions", 16),
+    ("sqlite", 2, "--update-pct 0", dict(cpu=1.6, think=50.0), "sessions", 8),
+    ("sqlite", 4, "--update-pct 0", dict(cpu=1.6, rate=50), "rate", 3),
+    ("sqlite", 4, "--update-pct 0", dict(cpu=0.3, rate=20), "rate", 20),
+    ("device", 8, "--update-pct 0", dict(cpu=0.1), "processors", 3),
+    ("device", 16, "--update-pct 0", dict(cpu=1.6, reads=3000), "io-limit", 2),
+    ("device", 16, "--update-pct 50", dict(cpu=1.6, writes=500), "io-limit", 2),
+    ("device", 8, "--update-pct 20", dict(cpu=1.6, reads=2000), "update-pct", 40),
+    ("postgres", 8, "--loop server --update-pct 0", dict(cpu=0.3, reads=20000), "processors", 2),
+    ("postgres", 8, "--loop server --update-pct 0", dict(cpu=1.6, reads=1000), "io-limit", 2),
+]
+# The capacities of these options.
+CHANGES = {"processors": ["cpu"], "io-limit": ["reads", "writes"], "rate": ["rate"]}
 EXPERIMENT_SECONDS = int(os.environ.get("EXPERIMENT_SECONDS", 60))
 
 
@@ -152,8 +173,12 @@ def enter(name, controllers):
         (path / "cgroup.procs").write_text("0")
 
 
+STARTED = set()
+
+
 def start(engine):
     """Makes the data of an engine, with its server in the control groups."""
+    STARTED.add(engine)
     args = ["--scale", "1G" if engine == "postgres" else "128M", "-s", 1, *url(engine)]
     if engine in PORTS:
         data = WORK / engine
@@ -322,6 +347,40 @@ def demos():
         print(f"| {name} | {shown['sessions']} | {cells} | {shown['limited_by']['words']} | {'yes' if truth in said else 'NO'} |", flush=True)
 
 
+def whatif():
+    print("\n| engine | capacity | sessions | change | before | predicted | measured | error % | limited by | within 15 % |")
+    print("|---" * 10 + "|")
+    errors = []
+    for engine in dict.fromkeys(of for of, *_ in WHATIFS):
+        if engine not in STARTED:
+            start(engine)
+        for of, sessions, more, capacity, option, value in WHATIFS:
+            if of == engine:
+                errors.append(predicted_and_measured(engine, sessions, more, capacity, option, value))
+    known = sorted(error for error in errors if error is not None)
+    print(f"\n{sum(error <= 0.15 for error in known)} of {len(known)} predictions are within 15 %, {len(errors) - len(known)} were refused.")
+
+
+def predicted_and_measured(engine, sessions, more, capacity, option, value):
+    """Predicts a change from a run before it, then makes and measures it; returns the error."""
+    seconds = f"--run-time {SECONDS} "
+    before = petal(engine, sessions, seconds + more, capacity)["per_second"]["ops"]
+    folder = max((WORK / "out").glob("*/run.json"), key=lambda path: path.stat().st_mtime).parent
+    change = f"{value}x" if option in CHANGES else str(value)
+    found = json.loads(command(PETAL, "predict", folder, f"--{option}", change, "--json"))[0]
+    changed = {key: of * value if key in CHANGES.get(option, []) else of for key, of in capacity.items()}
+    if option == "update-pct":
+        more = more.split("--update-pct")[0] + f"--update-pct {value}"
+    after = petal(engine, value if option == "sessions" else sessions, seconds + more, changed)["per_second"]["ops"]
+    error = found["ops"] and found["ops"] / after - 1
+    shown = " ".join(f"{WORDS[key]} {of:g}" for key, of in capacity.items())
+    predicted = f"{found['ops']:.1f}" if found["ops"] else "; ".join(found["refused"])
+    cells = [engine, f"{shown}, {more.split('--update-pct ')[1]} % UPDATEs", sessions, f"{option} {change}", f"{before:.1f}", predicted, f"{after:.1f}"]
+    cells += [f"{error * 100:+.1f}" if error is not None else "-", found["limited_by"] or "-", "-" if error is None else "yes" if abs(error) <= 0.15 else "NO"]
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+    return error and abs(error)
+
+
 def confusion(matrix):
     said = sorted({by for _, by, _ in matrix})
     print("\n| truth | " + " | ".join(by.replace("_", " ") for by in said) + " |")
@@ -335,6 +394,8 @@ def confusion(matrix):
 
 def main():
     matrix = []
+    if ONLY == ["whatif"]:
+        return whatif()
     print("| engine | situation | sessions | UPDATE_PCT | " + " | ".join(WORDS.values()) + " | petal says | right |")
     print("|---" * (len(WORDS) + 6) + "|")
     for engine in PARTS[:4]:
@@ -343,11 +404,13 @@ def main():
             compare(engine, matrix)
     confusion(matrix)
     if "experiments" in ONLY:
-        if "sqlite" not in ONLY:
+        if "sqlite" not in STARTED:
             start("sqlite")
         experiments()
     if "demo" in ONLY:
         demos()
+    if "whatif" in ONLY:
+        whatif()
 
 
 main()

@@ -777,4 +777,11 @@ fn lines_are_predicted_from_their_other_cells_or_refused_with_the_reason() {
     assert!(lines[1]["refused"].as_str().unwrap().starts_with("it has 3 cells"), "{lines}");
     work.petal(["predict", "none.csv"]).exits(3).telling(&["none.csv"]);
     work.petal(["predict", "law.csv", "--sessions", "0"]).exits(2).telling(&["--sessions"]);
+    let cells = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path());
+    let run = cells.filter(|path| path.is_dir()).min().unwrap().display().to_string();
+    let what_if = |path: &str, factor| work.petal(["predict", path, "--rate", factor, "--json"]);
+    let found = what_if(&run, "2x").exits(0).json();
+    assert_eq!(found[0]["refused"][0], "--rate: the run had no RATE", "{found}");
+    what_if(&dir, "2x").exits(2).telling(&["--rate 2x", "is not a run"]);
+    what_if(&run, "2").exits(2).telling(&["--rate", "such as 2x"]);
 }

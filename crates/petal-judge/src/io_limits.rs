@@ -23,6 +23,11 @@ impl ReachedLimit<'_> {
         self.limit.per_second.max(1) as f64
     }
 
+    /// True for a limit of reads, in requests or bytes.
+    pub fn is_of_reads(&self) -> bool {
+        matches!(self.limit.kind, IoLimitKind::ReadRequests | IoLimitKind::ReadBytes)
+    }
+
     fn share(&self) -> f64 {
         self.per_second / self.limit_per_second()
     }

@@ -2,7 +2,10 @@
 
 use super::numbers::{counted, decimal, micros, or_dash, percent, rate, signed_percent};
 use super::table::{Table, paragraph};
-use petal_judge::predict::{Family, PredictedCell, PredictedLine, over_lines};
+use petal_judge::predict::what_if::WhatIf;
+use petal_judge::predict::{
+    Family, PREDICTED_CONFIDENCE, PredictedCell, PredictedLine, over_lines,
+};
 
 pub fn render(lines: &[PredictedLine]) -> String {
     let mut out = String::new();
@@ -55,13 +58,16 @@ fn of_line(line: &PredictedLine) -> String {
         (None, used) => or_dash(used, |family| family.words().to_owned()),
     };
     let mut out = paragraph("", "  ", &format!("{}: by {family}", line.name));
-    let mut table =
-        Table::headed("sessions: | PIOPS: | read us: | measured PIOPS: | off %: | note");
+    let level = decimal(100.0 * PREDICTED_CONFIDENCE, 0);
+    let mut table = Table::headed(&format!(
+        "sessions: | PIOPS: | {level} %: | read us: | measured PIOPS: | off %: | note"
+    ));
     for cell in &line.predicted {
         let off = cell.piops.zip(cell.measured_piops).map(|(piops, was)| piops / was - 1.0);
         table.row([
             cell.sessions.to_string(),
             or_dash(cell.piops, rate),
+            or_dash(cell.interval, |(low, high)| format!("{} to {}", rate(low), rate(high))),
             or_dash(cell.read_us, micros),
             or_dash(cell.measured_piops, rate),
             or_dash(off, |off| signed_percent(off, 1)),
@@ -79,15 +85,100 @@ fn note(cell: &PredictedCell, used: Option<Family>) -> String {
     cell.unknown.clone().or(other).unwrap_or_default()
 }
 
+/// A run with changes: the bounds of its resources, and the throughput that they allow.
+pub fn what_if(found: &WhatIf) -> String {
+    let ops = |ops| or_dash(ops, rate);
+    let mut out = paragraph("", "  ", &format!("What if: {}", found.changes.join(", ")));
+    let measured = format!(
+        "{}, {}: {} operations/s, {} PIOPS",
+        found.record,
+        counted(found.sessions, "session"),
+        ops(found.measured_ops),
+        ops(found.measured_piops)
+    );
+    out.push_str(&paragraph("", "  ", &measured));
+    if !found.bounds.is_empty() {
+        let mut table = Table::headed("most by | operations/s: | with changes: | from");
+        for bound in &found.bounds {
+            let (now, changed) = (ops(bound.now), ops(bound.changed));
+            table.row([bound.of.clone(), now, changed, bound.evidence.clone()]);
+        }
+        out.push_str(&format!("\n{}", table.render()));
+    }
+    out.push('\n');
+    for why in &found.refused {
+        out.push_str(&paragraph("- ", "  ", &format!("not predicted: {why}")));
+    }
+    let Some(predicted) = found.ops else { return out };
+    let change = found.measured_ops.map(|measured| predicted / measured - 1.0);
+    let least = if found.is_upper_bound { "at most " } else { "" };
+    let answer = format!(
+        "predicted: {least}{} operations/s ({} %), {} PIOPS; limited by {}",
+        rate(predicted),
+        or_dash(change, |change| signed_percent(change, 1)),
+        ops(found.piops),
+        or_dash(found.limited_by.as_ref(), Clone::clone)
+    );
+    out.push_str(&paragraph("", "  ", &answer));
+    if found.is_upper_bound {
+        let note = "the run waited for the limit that is lifted, and where else an operation waits is \
+                    not seen in it: measure again with the change";
+        out.push_str(&paragraph("- ", "  ", note));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use petal_judge::predict::what_if::OperationsBound;
+
+    #[test]
+    fn a_run_with_changes_is_one_screen_or_its_reasons() {
+        let bound = |of: &str, now: Option<f64>, changed, evidence: &str| OperationsBound {
+            of: of.to_owned(),
+            now,
+            changed,
+            evidence: evidence.to_owned(),
+        };
+        let found = WhatIf {
+            record: "results/run".to_owned(),
+            changes: vec!["processors 2x".to_owned()],
+            sessions: 4,
+            measured_ops: Some(100.0),
+            measured_piops: Some(6400.0),
+            bounds: vec![
+                bound("processors", Some(102.0), Some(204.0), "2,941.0 us of 0.60 processors"),
+                bound("device", None, None, "not known: petal calibrate measures it"),
+            ],
+            ops: Some(204.0),
+            piops: Some(13056.0),
+            limited_by: Some("processors".to_owned()),
+            ..WhatIf::default()
+        };
+        insta::assert_snapshot!(what_if(&found), @r"
+        What if: processors 2x
+        results/run, 4 sessions: 100 operations/s, 6,400 PIOPS
+
+        most by     operations/s  with changes  from
+        ----------  ------------  ------------  --------------------------------------
+        processors           102           204  2,941.0 us of 0.60 processors
+        device                 -             -  not known: petal calibrate measures it
+
+        predicted: 204 operations/s (+104.0 %), 13,056 PIOPS; limited by processors
+        ");
+        let refused =
+            WhatIf { refused: vec!["--rate: the run had no RATE".to_owned()], ops: None, ..found };
+        let shown = what_if(&refused);
+        assert!(shown.ends_with("- not predicted: --rate: the run had no RATE\n"), "{shown}");
+    }
 
     #[test]
     fn a_cell_names_its_family_if_it_is_not_the_lines() {
         let cell = |sessions, family, piops, unknown: Option<&str>| PredictedCell {
             sessions,
             piops,
+            interval: piops.map(|piops| (piops / 1.25, piops * 1.25)),
             read_us: piops.map(|_| 800.0),
             measured_piops: None,
             family,
@@ -108,11 +199,11 @@ mod tests {
         insta::assert_snapshot!(render(&[line]), @r"
 
         all: by interpolation
-        sessions  PIOPS  read us  measured PIOPS  off %  note
-        --------  -----  -------  --------------  -----  ----------------------
-              12  7,000    800.0               -      -
-              64  8,000    800.0               -      -  by USL
-              99      -        -               -      -  over twice 32 sessions
+        sessions  PIOPS             90 %  read us  measured PIOPS  off %  note
+        --------  -----  ---------------  -------  --------------  -----  ----------------------
+              12  7,000   5,600 to 8,750    800.0               -      -
+              64  8,000  6,400 to 10,000    800.0               -      -  by USL
+              99      -                -        -               -      -  over twice 32 sessions
         ");
     }
 }

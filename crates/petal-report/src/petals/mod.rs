@@ -12,6 +12,7 @@ use super::charts::{
 };
 use look::LineStyle;
 use petal_judge::petals::{Estimate, PetalLine, Petals, Point};
+use petal_judge::predict::{PredictedCell, predict};
 
 pub use captions::{SUMMARY, after_peak, beyond_knee, met, plateau, summary, writer_cost};
 
@@ -42,6 +43,10 @@ const READ_NOTE: &str = "A line joins the points that differ in sessions only; t
                          frame. Peak: most throughput; knee: most PIOPS for its latency. If \
                          throughput falls back after the peak and there is evidence, the cause is \
                          named.";
+
+const PREDICTED_WIDTH: f64 = 1.8;
+const PREDICTED_NOTE: &str = " Dotted: each cell as predicted from the line's other cells, and twice \
+                              the most sessions, if a prediction is not refused (petal predict).";
 
 /// Mean single-block read latency against physical requests per second.
 pub static PIOPS: PetalChart = PetalChart {
@@ -92,7 +97,7 @@ const ROOM: f64 = 1.2;
 
 /// Draws a separate file: white paper, values as the titles of its points.
 pub fn svg(petals: &Petals, chart: &PetalChart) -> String {
-    Drawing::new(petals, chart).draw(ChartUse::Alone, false)
+    Drawing::new(petals, chart).with_predicted().draw(ChartUse::Alone, false)
 }
 
 /// Draws a smaller separate file, with another title.
@@ -113,9 +118,11 @@ pub fn svg_titled(petals: &Petals, title: &str) -> String {
 
 /// Builds the chart of a page: linear and log, the series, and the table of values.
 pub fn figure(petals: &Petals, chart: &PetalChart) -> Chart {
-    let drawing = Drawing::new(petals, chart);
+    let drawing = Drawing::new(petals, chart).with_predicted();
     let variants = Variant::linear_and_log(|is_log| drawing.draw(ChartUse::Page, is_log));
-    Chart::new(chart.name, chart.title, chart.note, variants, captions::values(petals, chart))
+    let is_predicted = drawing.predicted().next().is_some();
+    let note = format!("{}{}", chart.note, if is_predicted { PREDICTED_NOTE } else { "" });
+    Chart::new(chart.name, chart.title, &note, variants, captions::values(petals, chart))
         .with_series(drawing.series())
 }
 
@@ -132,6 +139,8 @@ struct DrawnLine<'a> {
     is_hollow: bool,
     /// A point that lacks a figure is a gap.
     dots: Vec<Option<Dot>>,
+    /// The line as predicted; empty if the prediction is refused.
+    predicted: Vec<(f64, f64)>,
 }
 
 struct Dot {
@@ -164,11 +173,33 @@ impl<'a> Drawing<'a> {
                     look: look.clone(),
                     is_hollow: position > 0,
                     dots: dots(line, chart, *height, first_row),
+                    predicted: Vec::new(),
                 });
             }
             first_row += line.points.len();
         }
         Self { petals, chart, curves }
+    }
+
+    /// Adds the predicted lines to a chart of PIOPS, as far as they are within its frame.
+    fn with_predicted(mut self) -> Self {
+        let (x_most, y_most) = self.most();
+        let predicted = if self.chart.has_marks { predicted(self.petals) } else { Vec::new() };
+        for (curve, mut predicted) in self.curves.iter_mut().zip(predicted) {
+            predicted.retain(|(x, y)| *x <= x_most && *y <= y_most);
+            curve.predicted = predicted;
+        }
+        self
+    }
+
+    /// The ends of the frame: one wild interval must not squash all points into a corner.
+    fn most(&self) -> (f64, f64) {
+        let most = |pick: fn(&Dot) -> f64| self.dots().map(pick).fold(0.0, f64::max) * ROOM;
+        (most(|dot| dot.x), most(|dot| dot.y))
+    }
+
+    fn predicted(&self) -> impl Iterator<Item = &(f64, f64)> {
+        self.curves.iter().flat_map(|curve| &curve.predicted)
     }
 
     fn dots(&self) -> impl Iterator<Item = &Dot> {
@@ -186,11 +217,11 @@ impl<'a> Drawing<'a> {
     }
 
     fn scales(&self, is_log: bool) -> (Scale, Scale) {
-        // One wild interval must not squash all points into a corner: it leaves the frame.
-        let most = |pick: fn(&Dot) -> f64| self.dots().map(pick).fold(0.0, f64::max) * ROOM;
-        let (x_most, y_most) = (most(|dot| dot.x), most(|dot| dot.y));
+        let (x_most, y_most) = self.most();
         let x_values = self.dots().map(|dot| (dot.x + dot.x_half.unwrap_or(0.0)).min(x_most));
         let y_values = self.dots().map(|dot| (dot.y + dot.y_half.unwrap_or(0.0)).min(y_most));
+        let x_values = x_values.chain(self.predicted().map(|place| place.0));
+        let y_values = y_values.chain(self.predicted().map(|place| place.1));
         if is_log {
             let lower = |value: f64, half: Option<f64>| {
                 half.map(|half| value - half).filter(|&low| low > value / 2.0).unwrap_or(value)
@@ -244,6 +275,11 @@ impl<'a> Drawing<'a> {
                 plot.line(&points, look.color, width);
             }
         });
+        if !curve.predicted.is_empty() {
+            plot.dashed("opacity=\"0.8\" stroke-linecap=\"round\" ", "1 5", |plot| {
+                plot.line(&curve.predicted, look.color, PREDICTED_WIDTH);
+            });
+        }
         for dot in curve.dots.iter().flatten() {
             plot.marker((dot.x, dot.y), look.marker, look.color, curve.is_hollow);
             if self.is_marked(curve, dot) {
@@ -342,6 +378,21 @@ fn dots(
             })
         })
         .collect()
+}
+
+/// Each line at its sessions and at twice the most, as predicted without the cell.
+fn predicted(petals: &Petals) -> Vec<Vec<(f64, f64)>> {
+    let beyond = |line: &PetalLine| Some(line.points.last()?.sessions.saturating_mul(2));
+    let asked: Vec<u32> = petals.lines.iter().filter_map(beyond).collect();
+    let of_line = petals.lines.iter().zip(predict(petals, &asked, None));
+    let drawn = of_line.map(|(line, predicted)| {
+        let end = beyond(line);
+        let is_drawn =
+            |cell: &PredictedCell| cell.measured_piops.is_some() || Some(cell.sessions) == end;
+        let cells = predicted.predicted.into_iter().filter(is_drawn);
+        cells.filter_map(|cell| cell.piops.zip(cell.read_us)).collect()
+    });
+    drawn.collect()
 }
 
 /// The runs of points that a line may join: no gap, and the same active data set.

@@ -55,6 +55,25 @@ fn an_unknown_figure_is_a_gap_and_never_zero() {
 }
 
 #[test]
+fn a_predicted_line_is_dotted_and_a_refused_one_is_not_drawn() {
+    let mut petals = fixture::petals();
+    let dotted = |petals: &Petals| {
+        let shown = figure(petals, &PIOPS);
+        let is_noted = shown.note.contains("Dotted: each cell as predicted");
+        let lines = shown.variants[0].svg.matches("stroke-dasharray=\"1 5\"").count();
+        (lines, is_noted)
+    };
+    assert_eq!(dotted(&petals), (petals.lines.len(), true));
+    // Three cells are too few, and the second line is rough.
+    petals.lines.truncate(2);
+    petals.lines[0].points.truncate(3);
+    for (at, point) in petals.lines[1].points.iter_mut().enumerate() {
+        point.piops = Estimate::of(vec![if at % 2 == 0 { 100.0 } else { 9000.0 }]);
+    }
+    assert_eq!(dotted(&petals), (0, false));
+}
+
+#[test]
 fn another_active_data_set_is_not_joined() {
     let mut petals = fixture::petals();
     petals.lines.truncate(1);
