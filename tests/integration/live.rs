@@ -364,7 +364,7 @@ fn the_picture_of_the_demo_in_a_browser() {
     let served = in_browser(&work, &["demo"]);
     let mut browser = Browser::start(&installed().expect("Chromium"));
     browser.prefers("light", "screen");
-    browser.window(1000, 1100);
+    browser.window(1000, 1450);
     browser.open_url(&served.url(""));
     browser.until("document.querySelectorAll('#cells tbody tr').length > 24");
     let images = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/images");
