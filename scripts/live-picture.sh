@@ -63,10 +63,16 @@ start "demo --live"
 frame=0
 while sleep 6 && captured >screen; do
     frame=$((frame + 1))
-    cp screen "frame$(printf %02d $frame)"
+    cp screen "frame$(printf %03d $frame)"
 done 2>/dev/null
 end
-svg frame* >"$root/docs/images/live.svg"
+# At most thirty frames, with the last one.
+each=$(((frame + 29) / 30))
+until [ $frame -lt $each ]; do
+    chosen="frame$(printf %03d $frame) ${chosen:-}"
+    frame=$((frame - each))
+done
+svg $chosen >"$root/docs/images/live.svg"
 {
     sed '/^<!-- Screen: /,$d' "$page"
     echo '<!-- Screen: written by scripts/live-picture.sh. -->'

@@ -246,7 +246,7 @@ fn a_run_in_a_browser_is_followed_until_its_page_is_its_report() {
     for (path, host, status) in [
         ("/events", address.as_str(), 403),
         ("/metrics", address.as_str(), 403),
-        (&format!("{root}events"), "evil.example", 403),
+        (root, "evil.example", 403),
         (&format!("{root}metrics"), address.as_str(), 200),
         (&format!("{root}../run.json"), address.as_str(), 404),
     ] {
@@ -265,11 +265,11 @@ fn a_run_in_a_browser_is_followed_until_its_page_is_its_report() {
         peer.read_exact(&mut head).unwrap();
         head
     };
-    for _ in 0..8 {
+    // With the browser's first page there are as many as petal has room for.
+    for _ in 0..3 {
         status(&mut asks());
     }
-    until("room for another reader", || status(&mut asks()) == *b"HTTP/1.1 200");
-    let mut slow: Vec<TcpStream> = (0..5).map(|_| asks()).collect();
+    let mut slow: Vec<TcpStream> = (0..4).map(|_| asks()).collect();
     let Some(program) = installed() else {
         return skip("no Chromium is installed: scripts/install-test-servers.sh does it");
     };
