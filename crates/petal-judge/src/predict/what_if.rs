@@ -150,12 +150,13 @@ impl ProcessorWork {
         let group = run.database_host().and_then(|seen| HostFigures::of(seen).group);
         let on_host = others::at_work(run);
         let free = |it: &others::Others| (it.of as f64 - it.processors).max(0.05);
-        if let Some(group) = group
-            && let Some(used) = group.used_processors
-        {
-            let processors = on_host.as_ref().map_or(group.granted_processors, |it| it.of as f64);
+        let own = on_host.as_ref().map(|it| it.own).filter(|own| *own > 0.0);
+        if let Some(group) = group {
+            // A control group may have a quota, and no count of its use.
+            let used = group.used_processors.or(own).ok_or_else(unknown)?;
             let granted = group.granted_processors;
-            return Ok(Self { demand_s: used / ops, processors: processors.max(granted), granted });
+            let processors = on_host.as_ref().map_or(granted, |it| it.of as f64).max(granted);
+            return Ok(Self { demand_s: used / ops, processors, granted });
         }
         let on_host = on_host.filter(|it| it.own > 0.0).ok_or_else(unknown)?;
         let processors = free(&on_host);
