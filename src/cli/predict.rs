@@ -44,9 +44,7 @@ const FACTORS: [(&str, &str); 6] = [
 pub fn command() -> Command {
     let factor = |(name, help)| value(name, "Nx", help).value_parser(factor);
     Command::new("predict")
-        .about(
-            "Predict PIOPS and read latency at unmeasured session counts, or with other resources",
-        )
+        .about("Predict unmeasured session counts, or other resources")
         .after_help(EXAMPLES)
         .arg(args::paths("record", "RECORD", "Sweeps, folders of runs, tables; or runs"))
         .arg(
