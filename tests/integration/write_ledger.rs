@@ -1,6 +1,7 @@
 //! The write ledger on a device that nobody else uses: the layers explain its bytes, and a setting of
 //! the database changes its own row.
 
+use std::io::{Write as _, stderr};
 use std::path::Path;
 
 use serde_json::Value;
@@ -11,13 +12,22 @@ use crate::{server_mysql, server_postgres};
 /// The share of the device's bytes that may be unexplained.
 const UNEXPLAINED_SHARE_MAX: f64 = 0.02;
 
-/// Loads, runs UPDATEs and returns the record; None if the kernel's writes cannot be seen: a skip.
+/// Loads, runs UPDATEs and returns the record; None if the kernel's writes cannot be seen: a skip. A run
+/// whose counters were not all answered on a busy host is repeated.
 fn run_at(url: &str, scale: &str) -> Option<(Workplace, Value)> {
     let work = Workplace::new();
     work.petal(["setup", "--scale", scale, "--db", url]).exits(0);
-    let run = ["run", "--json", "--update-pct", "100", "--work-unit", "4", "--run-time", "8"];
-    work.petal(run.iter().chain(&["--db", url])).watching().exits(0);
-    let run = record(&work.run_folder());
+    let measured = || {
+        let run = ["run", "--json", "--update-pct", "100", "--work-unit", "4", "--run-time", "8"];
+        work.petal(run.iter().chain(&["--db", url])).watching().exits(0);
+        record(work.runs().last().unwrap())
+    };
+    let mut run = measured();
+    if run["write_ledger"]["unexplained_share"].is_null() {
+        let (written, findings) = (&run["details"]["written"], &run["findings"]);
+        let _ = writeln!(stderr(), "not explained: {written}\n{findings:#}");
+        run = measured();
+    }
     let written = &run["details"]["written"];
     match written["origins_unseen"].as_str() {
         None => Some((work, run)),
@@ -38,7 +48,8 @@ fn bytes(run: &Value, row: &str) -> Option<f64> {
 #[track_caller]
 fn assert_explained(run: &Value) {
     let ledger = &run["write_ledger"];
-    let share = number(ledger, "/unexplained_share");
+    let share = ledger["unexplained_share"].as_f64();
+    let share = share.unwrap_or_else(|| panic!("{ledger:#}\n{}", run["details"]["written"]));
     assert!(share.abs() <= UNEXPLAINED_SHARE_MAX, "{share}: {ledger:#}");
     let changed = number(run, "/rows/update") * number(&run["details"], "/written/row_bytes");
     assert_eq!(bytes(run, "changed columns"), Some(changed));
@@ -57,9 +68,9 @@ fn every_byte_of_sqlite_is_explained_and_an_unsynced_log_is_merged() {
     assert_explained(&run);
     assert_eq!(bytes(&run, "merged in the page cache"), None, "synced log, direct data");
     assert!(bytes(&run, "log, up to whole blocks").unwrap() > 0.0);
-    let report = std::fs::read_to_string(work.run_folder().join("report.txt")).unwrap();
+    let report = std::fs::read_to_string(work.runs().pop().unwrap().join("report.txt")).unwrap();
     assert!(report.contains("WRITE LEDGER") && report.contains("write amplification"), "{report}");
-    let page = std::fs::read_to_string(work.run_folder().join("report.html")).unwrap();
+    let page = std::fs::read_to_string(work.runs().pop().unwrap().join("report.html")).unwrap();
     assert!(page.contains("Write ledger"));
     let url = format!("{}?synchronous=OFF", disk.url("unsynced"));
     let Some((_work, run)) = run_at(&url, "32M") else { return };
