@@ -405,6 +405,13 @@ impl OperationWork {
     fn change_processors(&mut self, by: f64) -> Result<(), String> {
         let work = self.processors.as_mut().map_err(|why| format!("not known: {why}"))?;
         let has_grant = work.granted < work.processors;
+        if has_grant && self.held.as_deref() == Some(PROCESSORS) {
+            return Err(
+                "the control group's quota of processors held the run: the wait for it is \
+                        also in the time of reads and of the log"
+                    .to_owned(),
+            );
+        }
         work.granted *= by;
         // A grant is of the same processors, as far as they suffice.
         work.processors = if has_grant { work.processors.max(work.granted) } else { work.granted };
@@ -618,6 +625,8 @@ mod tests {
         assert_eq!(free.processors.as_ref().unwrap().processors, 4.0);
         let mut granted = work();
         granted.processors.as_mut().unwrap().granted = 0.5;
+        let held = Some(PROCESSORS.to_owned());
+        assert!(OperationWork { held, ..granted.clone() }.change_processors(2.0).is_err());
         granted.change_processors(2.0).unwrap();
         let found = granted.processors.unwrap();
         assert_eq!((found.granted, found.processors, found.bound()), (1.0, 2.0, 2000.0));
