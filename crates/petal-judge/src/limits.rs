@@ -229,6 +229,12 @@ pub(super) fn steal(run: &Run) -> Judgement {
     .with(json!({ "steal_percent": cpu.steal }))
 }
 
+/// True if petal's own processors held a server back, whatever else kept the processors busy.
+pub(super) fn is_petal_full(run: &Run) -> bool {
+    let is_elsewhere = !run.details.target.local && generator_bound(run).is_ok();
+    !run.details.target.in_process && (petal_throttled(run).is_some() || is_elsewhere)
+}
+
 pub(super) fn generator_bound(run: &Run) -> Judgement {
     if run.details.target.in_process {
         let why = match run.is_bare_device() {

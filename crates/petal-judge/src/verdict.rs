@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::served::{self, ReadsServed};
 use super::{
-    elasticity, findings, interference, io_limits, limits, outages, physical, residence, resources,
-    waterfall, write_ledger,
+    elasticity, findings, interference, io_limits, limits, others, outages, physical, residence,
+    resources, waterfall, write_ledger,
 };
 use crate::by_key;
 use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
@@ -182,16 +182,22 @@ fn limited_by(run: &Run) -> LimitedBy {
 
 /// Names petal, if the server waited for it.
 fn petal_itself(run: &Run) -> Option<LimitedBy> {
-    let evidence = limits::generator_bound(run).ok()?.evidence;
+    let bound = limits::is_petal_full(run).then(|| limits::generator_bound(run).ok());
+    let evidence = bound??.evidence;
     Some(LimitedBy { by: Limiter::Petal, words: "petal's own processors".to_owned(), evidence })
 }
 
 /// Names the network, if the way to the server and back is most of DB time. LOOP=client makes at
-/// least one round trip per operation.
+/// least one round trip per operation. The answer to a question takes processor time on both sides,
+/// but no more than an operation does: the rest was on the way.
 fn on_the_way(run: &Run) -> Option<LimitedBy> {
     let by_request = waterfall::executed(run) == OperationSide::ByRequest;
     let way_us = run.details.server_round_trip_us.filter(|_| by_request)?;
-    let share = run.summary.ops.total as f64 * way_us / 1e6 / run.details.db_time_s;
+    let on_processors_s =
+        others::at_work(run).map_or(0.0, |at_work| at_work.own * run.summary.elapsed_s);
+    let on_processors_s = on_processors_s.max(run.summary.petal_cpu_s.unwrap_or(0.0));
+    let on_the_way_s = run.summary.ops.total as f64 * way_us / 1e6 - on_processors_s;
+    let share = on_the_way_s / run.details.db_time_s;
     (run.details.db_time_s > 0.0 && share >= LIMIT_SHARE_MIN).then(|| {
         let percent = share.min(1.0) * 100.0;
         let words = format!(
@@ -608,6 +614,8 @@ mod tests {
         run.details.target.in_process = false;
         run.summary.waits.clear();
         run.summary.settings.insert("loop".into(), "client".into());
+        run.details.os = None;
+        run.summary.petal_cpu_s = Some(0.0);
         let mean_us = run.details.db_time_s / run.summary.ops.total as f64 * 1e6;
         let limited = |run: &mut Run, share: Option<f64>| {
             run.details.server_round_trip_us = share.map(|share| mean_us * share);
@@ -619,6 +627,10 @@ mod tests {
         for share in [Some(0.4), None] {
             assert_eq!(limited(&mut run, share).by, Limiter::NotDetermined);
         }
+        // On this host an answer may be processor time alone.
+        let mut near = run.clone();
+        near.summary.petal_cpu_s = Some(run.details.db_time_s * 0.6);
+        assert_eq!(limited(&mut near, Some(0.9)).by, Limiter::NotDetermined);
         // A server that loops itself makes no round trip for an operation.
         let mut inside = run.clone();
         inside.summary.settings.insert("loop".into(), "server".into());
@@ -628,6 +640,9 @@ mod tests {
         run.details.host = Some(HostFacts { cpus: 2, ..HostFacts::default() });
         run.summary.petal_cpu_s = Some(run.summary.elapsed_s * 1.9);
         assert_eq!(limited(&mut run, Some(0.9)).by, Limiter::Petal);
+        // On the server's host full processors are named before petal, as others' if most is theirs.
+        run.details.target.local = true;
+        assert_ne!(limited(&mut run, Some(0.9)).by, Limiter::Petal);
     }
 
     #[test]

@@ -25,6 +25,9 @@ const HELD_SHARE_MIN: f64 = 0.9;
 const MODEL_ERROR_MAX: f64 = 0.15;
 /// Share of the processors from which on another mix needs the demand of each kind.
 const PROCESSORS_BUSY_MIN: f64 = 0.8;
+/// Share of the processors' bound under which an operation's processor time is not that under load: it
+/// falls to a third from one session to many.
+const PROCESSORS_USED_MIN: f64 = 0.5;
 /// Share of an operation's time at the device from which on another number of sessions needs the
 /// device's curve.
 const DEVICE_SHARE_MAX: f64 = 0.2;
@@ -117,6 +120,9 @@ pub fn what_if(record: &str, run: &Run, asked: &AskedChanges) -> WhatIf {
     }
     let known = answer.bounds.iter().filter_map(|bound| Some((bound, bound.changed?)));
     let Some((lowest, ops)) = known.min_by(|a, b| a.1.total_cmp(&b.1)) else { return answer };
+    if let Err(why) = work.refuse_idle(&lowest.of) {
+        return WhatIf { refused: vec![why], ..answer };
+    }
     let is_upper_bound = match work.held.as_deref() {
         None | Some(RATE) => false,
         Some(IO_LIMIT) => lowest.of != IO_LIMIT || lowest.changed > lowest.now,
@@ -402,6 +408,19 @@ impl OperationWork {
         (changed, refused)
     }
 
+    /// Refuses the processors as the limit if the run left most of them idle.
+    fn refuse_idle(&self, lowest: &str) -> Result<(), String> {
+        let bound = self.processors.as_ref().map_or(f64::INFINITY, ProcessorWork::bound);
+        match lowest == PROCESSORS && self.ops < bound * PROCESSORS_USED_MIN {
+            true => Err(format!(
+                "the processors would limit, and the run used {} % of them: an operation takes less \
+                 of their time under load; run closer to their limit first",
+                decimal(100.0 * self.ops / bound, 0)
+            )),
+            false => Ok(()),
+        }
+    }
+
     fn change_processors(&mut self, by: f64) -> Result<(), String> {
         let work = self.processors.as_mut().map_err(|why| format!("not known: {why}"))?;
         let has_grant = work.granted < work.processors;
@@ -630,6 +649,16 @@ mod tests {
         granted.change_processors(2.0).unwrap();
         let found = granted.processors.unwrap();
         assert_eq!((found.granted, found.processors, found.bound()), (1.0, 2.0, 2000.0));
+    }
+
+    #[test]
+    fn idle_processors_do_not_show_their_limit() {
+        // Of 4,000 operations a second that the processors allow.
+        for (ops, is_refused) in [(1000.0, true), (1900.0, true), (2100.0, false)] {
+            let work = OperationWork { ops, ..work() };
+            assert_eq!(work.refuse_idle(PROCESSORS).is_err(), is_refused, "{ops}");
+            assert_eq!(work.refuse_idle(SESSIONS), Ok(()));
+        }
     }
 
     /// The device's curve is flat from four requests on: more sessions add nothing.
