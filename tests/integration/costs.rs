@@ -58,8 +58,17 @@ fn prices_of_postgres_are_proved_by_the_layers_and_nothing_stays() {
                     WHERE name LIKE '%cost' OR name LIKE '%io_concurrency'";
     let mut present = || client.query_one(settings, &[]).unwrap().get::<_, String>(0);
     let before = present();
-    let work = Workplace::new();
-    let ended = costs(&work, &url, &["--json"]).exits(0);
+    let measured = || {
+        let work = Workplace::new();
+        let ended = costs(&work, &url, &["--json"]).ends();
+        (work, ended)
+    };
+    let (mut work, mut ended) = measured();
+    // On a busy host all three samples of an access may find blocks in the page cache.
+    if ended.code != Some(0) && ended.stderr.contains("was read from the devices") {
+        (work, ended) = measured();
+    }
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let found = ended.json();
     ended.telling(&["nothing is loaded", "drops them afterwards", "the costs are in"]);
     is_valid(&found);
