@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Group, PARAMETERS, Parameter, Support, TakenBy, support};
+use super::{Group, PARAMETERS, Parameter, Support, TakenBy, ValueKind, support};
 use crate::settings::paragraph::paragraph;
 
 const WIDTH_MIN: usize = 40;
@@ -38,16 +38,19 @@ fn entry(text: &mut String, parameter: &Parameter, width: usize) {
         parameter.taken_by.words()
     );
     wrap(text, 6, width, &values);
-    for (how, engines) in exceptions(parameter) {
+    for (how, engines) in ways_of(parameter, described) {
         wrap(text, 6, width, &format!("{engines}: {how}."));
     }
 }
 
-/// Returns the ways in which engines treat a parameter otherwise, each with its engines.
-fn exceptions(parameter: &Parameter) -> Vec<(String, String)> {
+/// Returns the ways in which engines treat a parameter otherwise, in words, each with its engines.
+fn ways_of(
+    parameter: &Parameter,
+    words: impl Fn(Support) -> Option<String>,
+) -> Vec<(String, String)> {
     let mut ways: Vec<(String, String)> = Vec::new();
     for engine in support::ENGINES {
-        let Some(how) = described(engine.support(parameter)) else { continue };
+        let Some(how) = words(engine.support(parameter)) else { continue };
         match ways.iter_mut().find(|(known, _)| *known == how) {
             Some((_, engines)) => *engines = format!("{engines}, {}", engine.product),
             None => ways.push((how, engine.product.to_owned())),
@@ -88,19 +91,20 @@ fn wrap(text: &mut String, indent: usize, width: usize, words: &str) {
     text.push_str(&paragraph(&indent, &indent, words, width));
 }
 
-/// The page docs/parameters.md.
+/// The page docs/parameters.md: shorter than the help, without ranges and reasons.
 pub fn markdown() -> String {
     let mut page = String::from("# Parameters\n\n");
     page.push_str(
-        "This page is made from petal's table of parameters; `petal help parameters` shows the \
-         same.\n\n",
+        "This page is made from petal's table of parameters. `petal help parameters` also has the \
+         range of each value, and why an engine refuses it.\n\n",
     );
     page.push_str(INTRODUCTION);
     page.push_str(
         "\n\nThe flag of RUN_TIME is `--run-time`, and so on. Each default is in parentheses after \
-         its key. Numbers are whole, if not decimal. The commands that take a parameter are at the \
-         end, if they are not run and sweep; all: every command that opens a target. A secret \
-         written as `@FILE` is the first line of that file.\n",
+         its key. The commands that take a parameter are at the end, if they are not run and sweep; \
+         all: every command that opens a target. A secret written as `@FILE` is the first line of \
+         that file. A rate is a number per second, or steps such as '0:500 600:1000', by seconds \
+         from 0.\n",
     );
     for (group, title) in Group::ALL {
         let _ = write!(page, "\n## {title}\n\n");
@@ -118,33 +122,66 @@ fn markdown_entry(page: &mut String, parameter: &Parameter) {
         TakenBy::All => " (all)".to_owned(),
         other => format!(" ({})", other.words()),
     };
-    let _ = writeln!(
-        page,
-        "- `{}` ({}): {}. {}{commands}.",
-        parameter.key,
-        parameter.default_words(),
-        parameter.meaning,
-        capitalised(&parameter.values().replace("a whole number from ", "")),
-    );
+    let (key, default, meaning) = (parameter.key, parameter.default_words(), parameter.meaning);
+    let described = format!("{default} {meaning}");
+    let kind = match parameter.kind {
+        ValueKind::Seconds { .. } => "seconds".to_owned(),
+        ValueKind::Bytes => "bytes".to_owned(),
+        ValueKind::OneOf(words) if words.iter().all(|word| described.contains(word)) => {
+            String::new()
+        }
+        ValueKind::Extent => "blocks, or bytes with a unit".to_owned(),
+        ValueKind::WarmUp | ValueKind::BlockSize | ValueKind::OneOf(_) => parameter.kind.values(),
+        _ => String::new(),
+    };
+    let values: Vec<&str> =
+        [kind.as_str(), parameter.also].into_iter().filter(|words| !words.is_empty()).collect();
+    let values = match values.is_empty() {
+        true => String::new(),
+        false => format!(". {}", capitalised(&values.join("; "))),
+    };
+    let _ = writeln!(page, "- `{key}` ({default}): {meaning}{values}{commands}.");
 }
 
 fn markdown_engines(page: &mut String) {
-    page.push_str(
+    let _ = write!(
+        page,
         "\n## Support by engine\n\npetal refuses a parameter that an engine cannot follow, and \
-         never ignores one. An engine supports in full all others.\n\n",
+         never ignores one. *Embedded*: {EMBEDDED}. *No effect*: accepted from a file, refused as a \
+         flag. An engine supports in full all others.\n\n"
     );
-    // Parameters that the same engines treat alike share an entry.
-    let mut entries: Vec<((String, String), Vec<String>)> = Vec::new();
+    // Parameters that the engines treat alike share an entry.
+    let mut entries: Vec<(String, Vec<String>)> = Vec::new();
     for parameter in PARAMETERS {
-        for way in exceptions(parameter) {
-            let key = format!("`{}`", parameter.key);
-            match entries.iter_mut().find(|(known, _)| *known == way) {
-                Some((_, keys)) => keys.push(key),
-                None => entries.push((way, vec![key])),
-            }
+        let ways = ways_of(parameter, brief);
+        let ways: Vec<String> = ways
+            .into_iter()
+            .map(|(how, engines)| format!("{how} ({})", engines.replace(EMBEDDED, "embedded")))
+            .collect();
+        if ways.is_empty() {
+            continue;
+        }
+        let (ways, key) = (ways.join("; "), format!("`{}`", parameter.key));
+        match entries.iter_mut().find(|(known, _)| *known == ways) {
+            Some((_, keys)) => keys.push(key),
+            None => entries.push((ways, vec![key])),
         }
     }
-    for ((how, engines), keys) in entries {
-        let _ = writeln!(page, "- {} ({engines}): {how}.", keys.join(", "));
+    for (ways, keys) in entries {
+        let _ = writeln!(page, "- {}: {ways}.", keys.join(", "));
+    }
+}
+
+/// Names of the databases in petal's own process, as the page lists them.
+const EMBEDDED: &str = "SQLite, redb, LMDB, RocksDB";
+
+/// Says in few words how an engine treats a parameter; `None` if there is nothing to say.
+fn brief(support: Support) -> Option<String> {
+    match support {
+        Support::Full => None,
+        Support::Remark(text) => Some(text.to_owned()),
+        Support::Only { values, .. } => Some(format!("only {}", values.join(" or "))),
+        Support::NoEffect { .. } => Some("no effect".to_owned()),
+        Support::Refused { .. } => Some("refused".to_owned()),
     }
 }
