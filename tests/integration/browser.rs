@@ -258,9 +258,19 @@ fn assert_fits(browser: &mut Browser, name: &str) {
 #[test]
 fn a_second_of_a_heat_map_shows_the_waterfall_of_its_operations() {
     let work = Workplace::loaded(1, "8M");
-    work.petal(["run", "--run-time", "4", "--waterfall", "TRUE"]).watching().exits(0);
-    let folder = work.run_folder();
-    if let Some(why) = crate::support::record(&folder)["waterfall"]["why_unknown"].as_str() {
+    let measured = |seconds: &str| {
+        let run = ["run", "--run-time", seconds, "--waterfall", "TRUE"];
+        work.petal(run).watching().exits(0);
+        let folder = work.runs().pop().unwrap();
+        let why = crate::support::record(&folder)["waterfall"]["why_unknown"].clone();
+        (folder, why)
+    };
+    let (mut folder, mut why) = measured("4");
+    // A busy host kept petal from reading the times in each second.
+    if why.as_str().is_some_and(|why| why.contains("no second")) {
+        (folder, why) = measured("15");
+    }
+    if let Some(why) = why.as_str() {
         return crate::support::skip(&format!("threads cannot be timed: {why}"));
     }
     let Some(mut browser) = opened(&folder.join("report.html")) else { return };

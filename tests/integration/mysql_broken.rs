@@ -146,13 +146,18 @@ fn a_full_disk_ends_the_load_in_words_and_leaves_nothing() {
     let url = server.url("full");
     load(&url, 1);
     let work = Workplace::new();
-    // It fits at first; somebody else fills the disk meanwhile, at once, because the load is quick.
-    let others = vec![1; 700 << 20];
+    // It fits at first; somebody else fills the disk while a lock holds up the load, which is quick.
     let args = ["setup", "--db", &url, "-s", "2", "--scale", "64M", "--replace"];
     let mut setup = work.petal(args).start();
-    let loads = "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'INSERT%'";
-    setup.until("a loader", || !server.sql("", loads).is_empty());
-    let _ = std::fs::write(disk.path("others"), others);
+    let waiting = |state: &str| {
+        let loads = "SELECT 1 FROM information_schema.processlist WHERE info LIKE 'INSERT%'";
+        !server.sql("", &format!("{loads} AND state LIKE '{state}'")).is_empty()
+    };
+    setup.until("a loader", || waiting("%"));
+    let lock = server.session("", "FLUSH TABLES WITH READ LOCK");
+    setup.until("a loader that waits for the lock", || waiting("Waiting for %lock"));
+    let _ = std::fs::write(disk.path("others"), vec![1; 700 << 20]);
+    drop(lock);
     setup.ends().exited(3).telling(&["make room on the server's disk"]);
     disk.free("others");
     // The load before is still there, and whole.

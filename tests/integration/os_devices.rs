@@ -2,6 +2,7 @@
 //! the test's own nothing else is counted; on the real device others only add.
 
 use std::fs::{File, OpenOptions};
+use std::io::{Write as _, stderr};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -308,7 +309,8 @@ fn the_programs_of_the_kernel_are_those_in_the_source() {
     }
     let version = Command::new("clang-14").arg("--version").output();
     if !version.is_ok_and(|output| output.status.success()) {
-        return skip("the objects are not built again: clang-14 is missing");
+        let _ = writeln!(stderr(), "the objects are not built again: clang-14 is missing");
+        return;
     }
     let place = Workplace::new();
     let built = place.path("");

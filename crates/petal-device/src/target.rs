@@ -5,10 +5,12 @@ use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::layout::{COPY_OFFSET, HEADER_BYTES, TargetContent, TargetHeader};
 use super::safety;
-use petal_engine::file_lock::FileLock;
+use petal_engine::file_lock::{FileLock, LockRefused};
 use petal_engine::in_use::{DataUse, FileId, unlink_same};
 use petal_engine::on_path::{OnPath, unusable};
 use petal_engine::{EngineError, Result};
@@ -17,6 +19,9 @@ use petal_model::stats::target::DirectIo;
 /// Alignment of memory: one page, accepted by all common devices.
 pub const MEMORY_ALIGNMENT: usize = 4096;
 const PROBE_BYTES: usize = 4096;
+/// Longest wait for a lock. The kernel lets the lock of a killed petal go only after its requests
+/// have ended.
+const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Memory aligned to a page; empty by default.
 #[derive(Debug, Default)]
@@ -254,11 +259,22 @@ fn claim(kind: TargetKind, is_shared: bool) -> i32 {
 }
 
 /// Excludes other petals from a target. In a run of several hosts, it excludes only petals that do
-/// not share the target.
+/// not share the target. A lock of a killed petal is waited for.
 fn lock(path: &Path, file: &Arc<File>, is_shared: bool) -> Result<FileLock> {
     let take = if is_shared { FileLock::shared_on } else { FileLock::on };
-    take(Arc::clone(file))
-        .map_err(|refused| refused.at(path, "another petal uses it; wait until it is done"))
+    let began = Instant::now();
+    loop {
+        match take(Arc::clone(file)) {
+            Err(LockRefused::Held) if began.elapsed() < RELEASE_LIMIT => {
+                thread::sleep(RELEASE_LIMIT / 40);
+            }
+            taken => {
+                return taken.map_err(|refused| {
+                    refused.at(path, "another petal uses it; wait until it is done")
+                });
+            }
+        }
+    }
 }
 
 /// Returns the size of a file or block device.
