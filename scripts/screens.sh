@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes docs/screens.md: the screens of run, sweep, compare and history, from real runs on the
+# Writes the screens of run, sweep, compare and history into their recipes, from real runs on the
 # embedded default. It takes about eight minutes on a quiet host:
 #   cargo build --release && sh scripts/screens.sh [SECONDS A RUN]      PETAL: another program
 set -eu
@@ -13,11 +13,17 @@ mkdir bin && ln -s "$petal" bin/petal
 PATH="$work/bin:$PATH"
 export PATH
 
-# Shows a command as a terminal of 100 columns does, without the lines of progress.
+# Writes a command and its end on a terminal of 100 columns, without progress, into a recipe.
 screen() {
-    printf '\n```\n$ %s\n' "$1"
-    COLUMNS=100 script -qec "stty cols 100 rows 50; $1 2>/dev/null" /dev/null </dev/null | tr -d '\r'
-    printf '```\n'
+    page=$root/docs/recipes/$1.md
+    {
+        sed '/^<!-- Screen: written by scripts\/screens.sh. -->/q' "$page"
+        printf '```\n$ %s\n' "$2"
+        COLUMNS=100 script -qec "stty cols 100 rows 50; $2 2>/dev/null" /dev/null </dev/null | tr -d '\r'
+        printf '```\n'
+        sed -n '/^<!-- End of the screen. -->/,$p' "$page"
+    } >page
+    cp page "$page"
 }
 
 petal setup -q -s 2 --scale 64M >/dev/null
@@ -33,27 +39,7 @@ for night in 1 2 3 4 5 6 7 8; do
         --run-time "$seconds" --out "nightly/$night" >/dev/null
     sed -i "s/\(\"started_at\": *\"\)[0-9-]*T/\12026-11-0${night}T/" "nightly/$night"/*/run.json
 done
-{
-    cat <<END
-# Screens
-
-The end of four commands on a terminal, as \`scripts/screens.sh\` made them from real runs of $seconds seconds on a small
-data set. Real tests run for minutes. Each screen answers: how much, at what latency, what limits it, and
-can I believe it? \`--full\` prints the whole report, and so does a pipe.
-
-## A run
-END
-    screen "petal run -s 2 -t 4 --update-pct 20 --run-time $seconds"
-    printf '\n## A sweep\n'
-    screen "petal report before"
-    printf '\n## A comparison\n'
-    screen "petal compare before after"
-    cat <<END
-
-## A history
-
-Three runs a night at a fixed rate; the script made them within minutes and changed their dates. The last two nights
-have WORK_UNIT=48.
-END
-    screen "petal history nightly/* --metric piops,read_us --fail-if 'piops < -5%'"
-} >"$root/docs/screens.md"
+screen physical-read-only "petal run -s 2 -t 4 --update-pct 20 --run-time $seconds"
+screen petals "petal report before"
+screen before-after "petal compare before after"
+screen history "petal history nightly/* --metric piops,read_us --fail-if 'piops < -5%'"
