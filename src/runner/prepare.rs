@@ -16,6 +16,7 @@ use petal_model::stats::target::{Settled, Target, TargetDetails};
 
 use super::job::{Job, Prepared};
 use super::page_cache::LockedMemory;
+use super::written::{self, Writing};
 use super::{RunError, limits, page_cache, quiet};
 
 const QUIET_LIMIT: Duration = Duration::from_secs(30);
@@ -66,11 +67,12 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
     let clock_ahead_s = server_clock.filter(|_| !details.local).map(|clock| clock.ahead_s);
     let clock = if details.local || !watched { None } else { ClockState::ask() };
     let start = job.start.common(&details, clock_ahead_s, &|line| job.watch.note(line));
-    let (mut settled, before) = settle(job, probe.as_ref().filter(|_| details.local))?;
+    let mut gaps = Vec::new();
+    let local_probe = probe.as_ref().filter(|_| details.local);
+    let (mut settled, before) = settle(job, local_probe, &details, &mut gaps)?;
     if let Some(locked) = &locked {
         settled.done.push(format!("{} of memory locked: PAGE_CACHE_LIMIT", bytes(locked.bytes())));
     }
-    let mut gaps = Vec::new();
     let data_bytes = job.engine.data_bytes().unwrap_or_else(|error| {
         gaps.push(format!("how large the data were at the start is unknown: {error}"));
         None
@@ -213,7 +215,12 @@ pub(super) fn unexpected_runs(job: &Job<'_>, runs: Vec<String>) -> Vec<String> {
 
 /// Completes writes of earlier runs: the database's own, then the operating system's. With several
 /// hosts, only the first one does this. Returns the host's activity at the end.
-fn settle(job: &Job<'_>, probe: Option<&Probe>) -> Result<(Settled, Option<OsInterval>), RunError> {
+fn settle(
+    job: &Job<'_>,
+    probe: Option<&Probe>,
+    details: &TargetDetails,
+    gaps: &mut Vec<String>,
+) -> Result<(Settled, Option<OsInterval>), RunError> {
     if !job.share.is_first() {
         return Ok((Settled::default(), None));
     }
@@ -225,6 +232,14 @@ fn settle(job: &Job<'_>, probe: Option<&Probe>) -> Result<(Settled, Option<OsInt
     job.check_interrupted()?;
     let mut before = None;
     if let Some(probe) = probe {
+        // The write ledger's bytes are all of the run.
+        if probe.sees_writes() && Writing::is_counted(job) {
+            let why = written::write_out(job, details);
+            gaps.extend(
+                why.map(|why| format!("the write ledger has bytes of before the run: {why}")),
+            );
+            job.check_interrupted()?;
+        }
         let quiet = quiet::wait_until_quiet(probe, QUIET_LIMIT, job.watch, &stop);
         settled.dirty_bytes_after = quiet.dirty_bytes_after;
         settled.done.extend(quiet.note);

@@ -1,14 +1,19 @@
 //! Bytes that a run wrote, layer by layer: counted until all of them are on the devices, after all
 //! other figures are taken.
 
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::PathBuf;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use petal_engine::threads::Thread;
 use petal_model::record::written::{SeenDrive, WrittenBytes};
 use petal_model::stats::counters::Counters;
 use petal_model::stats::os::{OsSample, Probe};
+use petal_model::stats::target::TargetDetails;
 use petal_model::workload::row::changed_columns;
 
 use super::job::{Job, Prepared};
@@ -17,6 +22,8 @@ use super::sampler::Sampler;
 
 /// Maximum time for the kernel to write its page cache out.
 const WRITE_OUT_LIMIT: Duration = Duration::from_secs(10);
+/// Maximum wait until a signal is seen.
+const SIGNAL_LIMIT: Duration = Duration::from_millis(100);
 
 /// Counts of a run with UPDATEs whose devices are seen, from before its trigger on.
 pub struct Writing<'a> {
@@ -29,17 +36,19 @@ pub struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
+    /// Returns whether a run has such counts, on the host of its database.
+    pub fn is_counted(job: &Job<'_>) -> bool {
+        job.counts_database() && job.workload.writes(&job.plan)
+    }
+
     /// Begins with the same sample as the run; `None` for other runs.
     pub fn begin(
         job: &'a Job<'a>,
         prepared: &'a Prepared,
         opening_os: Option<&OsSample>,
     ) -> Option<Self> {
-        let is_seen = prepared.details.local && job.counts_database();
-        let probe = prepared.probe.as_ref().filter(|_| is_seen)?;
-        if !job.workload.writes(&job.plan) {
-            return None;
-        }
+        let is_counted = prepared.details.local && Self::is_counted(job);
+        let probe = prepared.probe.as_ref().filter(|_| is_counted)?;
         Some(Self {
             job,
             prepared,
@@ -56,8 +65,7 @@ impl<'a> Writing<'a> {
         let not_written_out = match probe.sees_writes() {
             // The origins alone show how much of it the run wrote.
             false => None,
-            true if job.is_interrupted() => Some("a signal ended the run".to_owned()),
-            true => write_out(),
+            true => write_out(job, &prepared.details),
         };
         let counters = Counters::sum(&sampler.counters_until_now(job.snapshot())?)?;
         let os = probe.sample().since(&self.opening_os);
@@ -79,20 +87,55 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// Returns why not all is on the devices, if so.
-fn write_out() -> Option<String> {
+/// Has the kernel write out the page cache of the database's file systems. Returns why not all is on
+/// the devices, if so.
+pub fn write_out(job: &Job<'_>, details: &TargetDetails) -> Option<String> {
     let (sender, written) = mpsc::channel();
+    let files = details.data_files.iter().chain(&details.log_files).cloned().collect();
     let write = move || {
-        rustix::fs::sync();
+        if write_out_file_systems(files).is_err() {
+            rustix::fs::sync();
+        }
         // Nobody listens after the limit.
         let _ = sender.send(());
     };
-    match Thread::named("write out").start(write) {
-        Err(error) => Some(format!("no thread could be started: {error}")),
-        Ok(_) => written.recv_timeout(WRITE_OUT_LIMIT).err().map(|_| {
-            format!("the kernel had not written all out after {} s", WRITE_OUT_LIMIT.as_secs())
-        }),
+    let interrupted = || job.is_interrupted().then(|| "a signal ended the run".to_owned());
+    if let Some(why) = interrupted() {
+        return Some(why);
     }
+    let began = Instant::now();
+    if let Err(error) = Thread::named("write out").start(write) {
+        return Some(format!("no thread could be started: {error}"));
+    }
+    while written.recv_timeout(SIGNAL_LIMIT).is_err() {
+        if let Some(why) = interrupted() {
+            return Some(why);
+        }
+        if began.elapsed() >= WRITE_OUT_LIMIT {
+            let limit_s = WRITE_OUT_LIMIT.as_secs();
+            return Some(format!("the kernel had not written all out after {limit_s} s"));
+        }
+    }
+    None
+}
+
+/// Fails if a folder cannot be opened, and for a device: its page cache is in no file system of a disk.
+fn write_out_file_systems(files: Vec<PathBuf>) -> io::Result<()> {
+    let mut done = BTreeSet::new();
+    for path in files {
+        let found = fs::metadata(&path)?;
+        // petal's own database would lose its locks if a file of it were closed.
+        let folder = if found.is_dir() { Some(&*path) } else { path.parent() };
+        let folder = folder.filter(|_| !found.file_type().is_block_device());
+        let folder = File::open(folder.ok_or(io::ErrorKind::Unsupported)?)?;
+        if folder.metadata()?.dev() != found.dev() {
+            return Err(io::ErrorKind::CrossesDevices.into());
+        }
+        if done.insert(found.dev()) {
+            rustix::fs::syncfs(folder)?;
+        }
+    }
+    Ok(())
 }
 
 /// Bytes of the files in the folder of a server's log. None without one, and if it cannot be read.
