@@ -91,12 +91,12 @@ fn wrap(text: &mut String, indent: usize, width: usize, words: &str) {
     text.push_str(&paragraph(&indent, &indent, words, width));
 }
 
-/// The page docs/parameters.md: shorter than the help, without ranges and reasons.
+/// The page docs/parameters.md: shorter than the help, without ranges, conditions and reasons.
 pub fn markdown() -> String {
     let mut page = String::from("# Parameters\n\n");
     page.push_str(
         "This page is made from petal's table of parameters. `petal help parameters` also has the \
-         range of each value, and why an engine refuses it.\n\n",
+         ranges and conditions of values, and why an engine refuses one.\n\n",
     );
     page.push_str(INTRODUCTION);
     page.push_str(
@@ -134,11 +134,9 @@ fn markdown_entry(page: &mut String, parameter: &Parameter) {
         ValueKind::WarmUp | ValueKind::BlockSize | ValueKind::OneOf(_) => parameter.kind.values(),
         _ => String::new(),
     };
-    let values: Vec<&str> =
-        [kind.as_str(), parameter.also].into_iter().filter(|words| !words.is_empty()).collect();
-    let values = match values.is_empty() {
+    let values = match kind.is_empty() {
         true => String::new(),
-        false => format!(". {}", capitalised(&values.join("; "))),
+        false => format!(". {}", capitalised(&kind)),
     };
     let _ = writeln!(page, "- `{key}` ({default}): {meaning}{values}{commands}.");
 }
