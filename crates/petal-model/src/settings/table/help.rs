@@ -100,11 +100,10 @@ pub fn markdown() -> String {
     );
     page.push_str(INTRODUCTION);
     page.push_str(
-        "\n\nThe flag of RUN_TIME is `--run-time`, and so on. Each default is in parentheses after \
-         its key. The commands that take a parameter are at the end, if they are not run and sweep; \
-         all: every command that opens a target. A secret written as `@FILE` is the first line of \
-         that file. A rate is a number per second, or steps such as '0:500 600:1000', by seconds \
-         from 0.\n",
+        "\n\nThe flag of RUN_TIME is `--run-time`, and so on. In parentheses are each default, and \
+         the commands if they are not run and sweep (all: every command that opens a target). A \
+         secret written as `@FILE` is the first line of that file. A rate is a number per second, or \
+         steps such as '0:500 600:1000', by seconds from 0.\n",
     );
     for (group, title) in Group::ALL {
         let _ = write!(page, "\n## {title}\n\n");
@@ -144,9 +143,8 @@ fn markdown_entry(page: &mut String, parameter: &Parameter) {
 fn markdown_engines(page: &mut String) {
     let _ = write!(
         page,
-        "\n## Support by engine\n\npetal refuses a parameter that an engine cannot follow, and \
-         never ignores one. *Embedded*: {EMBEDDED}. *No effect*: accepted from a file, refused as a \
-         flag. An engine supports in full all others.\n\n"
+        "\n## Support by engine\n\nAn engine supports all others in full. *Embedded*: \
+         {EMBEDDED}. *No effect*: accepted from a file, refused as a flag.\n\n"
     );
     // Parameters that the engines treat alike share an entry.
     let mut entries: Vec<(String, Vec<String>)> = Vec::new();

@@ -88,7 +88,7 @@ pub static PARAMETERS: &[Parameter] = &[
     of("COMPRESS_RATIO", Data, SetupAndRun, Decimal { min: 1.0, above: false }, "")
         .field(|s| &mut s.compress_ratio)
         .also("not together with OBFUSCATE_COLUMNS=TRUE")
-        .means("fills rows so that whole blocks compress by about this ratio; 1 is random text"),
+        .means("fills rows so that blocks compress by about this ratio; 1 is random text"),
     of("UNIQUE_INDEX", Data, Setup, Boolean, "FALSE")
         .field(|s| &mut s.unique_index)
         .means("makes the index on the key a unique one"),
@@ -131,11 +131,11 @@ pub static PARAMETERS: &[Parameter] = &[
     of("READERS", Mix, Run, Count { min: 0, max: 65_536 }, "")
         .field(|s| &mut s.readers)
         .also("READERS and WRITERS together at least 1")
-        .means("sessions that only read, instead of a mix by UPDATE_PCT"),
+        .means("sessions that only read, without UPDATE_PCT"),
     of("WRITERS", Mix, Run, Count { min: 0, max: 65_536 }, "")
         .field(|s| &mut s.writers)
         .also("READERS and WRITERS together at least 1")
-        .means("sessions that only write, instead of a mix by UPDATE_PCT"),
+        .means("sessions that only write, without UPDATE_PCT"),
     of("RUN_TIME", Length, Run, Seconds { min: 1, max: 31_622_400 }, "300")
         .set_by(|s, v| s.run_time = v.seconds())
         .shown_as(|s| seconds_json(s.run_time))
@@ -151,8 +151,8 @@ pub static PARAMETERS: &[Parameter] = &[
         .also("less than RUN_TIME")
         .shown_as(|s| warm_up_json(s.warm_up))
         .means(
-            "seconds at the start outside the steady window; cache: before the start each \
-             session reads its data until the cache is full",
+            "seconds at the start outside the steady window; cache: before the start sessions \
+             read until the cache is full",
         ),
     of("REPEATS", Length, Run, Count { min: 1, max: 10_000 }, "1")
         .field(|s| &mut s.repeats)
@@ -172,17 +172,17 @@ pub static PARAMETERS: &[Parameter] = &[
         .field(|s| &mut s.select_rate)
         .also("not together with RATE, UPDATE_PCT, SCAN_PCT, READERS and WRITERS")
         .means(
-            "SELECTs per second over all sessions, due at set times; a kind without a rate is \
-             not done if another has one",
+            "SELECTs per second, due at set times; a kind without a rate is not done if another \
+             has one",
         ),
     of("UPDATE_RATE", Length, Run, Rates { may_be_zero: true }, "")
         .field(|s| &mut s.update_rate)
         .also("as SELECT_RATE")
-        .means("UPDATEs per second, in the same way"),
+        .means("UPDATEs per second"),
     of("SCAN_RATE", Length, Run, Rates { may_be_zero: true }, "")
         .field(|s| &mut s.scan_rate)
         .also("as SELECT_RATE; above 0 only with a scan table")
-        .means("scans of the scan table per second, in the same way"),
+        .means("scans of the scan table per second"),
     of("RATE_SCALE", Length, Run, Decimal { min: 0.0, above: true }, "1")
         .field(|s| &mut s.rate_scale)
         .also("only with a rate")
@@ -191,8 +191,8 @@ pub static PARAMETERS: &[Parameter] = &[
         .field(|s| &mut s.arrivals)
         .also("only with a rate")
         .means(
-            "gaps between operations of a rate: random as from many users, or even; any free session \
-             serves the next one. dealt: even, and each session has its own operations",
+            "gaps between operations of a rate: random or even; any free session serves the next \
+             one. dealt: even, and each session has its own operations",
         ),
     of("DO_HOTSPOT", Pattern, Run, Boolean, "FALSE")
         .set_by(|s, v| s.hotspot = v.is_true().then(HotSpot::default))
@@ -252,23 +252,17 @@ pub static PARAMETERS: &[Parameter] = &[
         .means("check of each block that the device engine reads"),
     of("PAGE_CACHE_LIMIT", Io, Run, Bytes, "")
         .field(|s| &mut s.page_cache_limit)
-        .means("page cache left to a local server: petal locks memory until about so much remains"),
+        .means("page cache left to a local server: petal locks the rest of the memory"),
     of("STORAGE_CACHE", Evidence, Run, Bytes, "")
         .field(|s| &mut s.storage_cache)
         .means("size of the storage's own cache: data that fits in it is not physical I/O"),
     of("PRICE_PER_MONTH", Evidence, Run, Decimal { min: 0.0, above: true }, "")
         .field(|s| &mut s.price_per_month)
-        .means(
-            "monthly price of the platform, in any currency; gallery and compare show it per \
-             1,000 PIOPS",
-        ),
+        .means("monthly price of the platform, in any currency; shown per 1,000 PIOPS"),
     of("CALIBRATIONS", Evidence, Run, Path, "")
         .field(|s| &mut s.calibrations)
         .by_default_words("petal/calibrations in XDG_DATA_HOME")
-        .means(
-            "folder of petal calibrate's results, with which runs on the same device are \
-             compared",
-        ),
+        .means("folder of petal calibrate's results, for comparison with runs on the same device"),
     // Without a slash it would be looked for in PATH.
     of("EXTERNAL_SCRIPT", Evidence, Run, Path, "")
         .set_by(|s, v| s.external_script = v.get().map(absolute))
@@ -276,23 +270,23 @@ pub static PARAMETERS: &[Parameter] = &[
         .shown_as(|s| json!(s.external_script))
         .means(
             "called with pre before the start, post after the end, and end when all files are \
-             written; petal waits for it, at most 600 s each time",
+             written, for at most 600 s each",
         ),
     of("NO_OS_PERF_DATA", Evidence, Run, Boolean, "FALSE")
         .set_by(|s, v| s.os_perf_data = !v.is_true())
         .shown_as(|s| json!(!s.os_perf_data))
         .means("leaves out the statistics of the operating system"),
     of("DEVICE_LATENCY", Evidence, Run, Boolean, "TRUE").field(|s| &mut s.device_latency).means(
-        "times each request of the data's devices in the kernel, by BPF, if petal is root or may \
-             load such programs; never with NO_OS_PERF_DATA",
+        "times each request of the data's devices, by BPF, if petal is root or may load such \
+             programs; never with NO_OS_PERF_DATA",
     ),
     of("CALL_LATENCY", Evidence, Run, Boolean, "FALSE").field(|s| &mut s.call_latency).means(
-        "times each call of the server's processes on this host that reads, writes or syncs a file, \
-             by BPF; it costs 1 us for each, and a little for every call of this host",
+        "times each call of a local server that reads, writes or syncs a file, by BPF; it costs \
+             1 us for each, and a little for every call of this host",
     ),
     of("WATERFALL", Evidence, Run, Boolean, "FALSE").field(|s| &mut s.waterfall).means(
-        "divides the time of an operation in parts, by the states of petal's and the server's \
-             threads, by BPF; it costs a little for every call and switch of threads of this host",
+        "divides the time of an operation in parts, by BPF; it costs a little for every call and \
+             switch of threads of this host",
     ),
     of("DATABASE_STATISTICS_TYPE", Evidence, Run, OneOf(&["statspack", "awr"]), "statspack")
         .field(|s| &mut s.database_statistics_type)
