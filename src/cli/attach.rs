@@ -5,25 +5,28 @@ use std::sync::atomic::Ordering;
 
 use clap::{ArgMatches, Command};
 
-use petal_model::record::sweep;
+use petal_model::record::{calibration, costs, sweep};
 
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{args, live, signals, sweep as sweep_command};
+use super::{args, costs as costs_command, live, report, signals, sweep as sweep_command};
 
 const EXAMPLES: &str = "\
 Examples:
   petal attach petal-results/20261120T140000Z-sqlite-8x-u20
   petal attach petal-results/sweep-sqlite-1a2b3c4d   and the cell that runs
 
+Follows runs, sweeps, replays, calibrations and petal costs. A load has no
+folder of results: watch it with petal setup --live.
+
 Keys: q leaves, and the work goes on; s stops the work cleanly, as Ctrl-C in its
 own terminal. When the work ends, its result is printed.";
 
 pub fn command() -> Command {
     Command::new("attach")
-        .about("Watch a run or a sweep that goes on, from another terminal")
+        .about("Watch work that goes on, from another terminal")
         .after_help(EXAMPLES)
-        .arg(args::file("folder", "DIR", "The folder that the run or the sweep fills"))
+        .arg(args::file("folder", "DIR", "The folder of results that the work fills"))
         .arg(args::full())
 }
 
@@ -32,6 +35,18 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let signals = signals::count()?;
     if !live::attach(dir, &|| signals.load(Ordering::Relaxed) > 0)? {
         console.warn(&format!("left; the work goes on: petal attach {}", dir.display()));
+        return Ok(Exit::Done);
+    }
+    if !dir.exists() {
+        let why = format!("{}: the work ended without a result", dir.display());
+        return Err(CommandError::new(Exit::Failed, why));
+    }
+    if calibration::is_one(dir) {
+        report::print_calibration(&calibration::load(dir)?, matches, console);
+        return Ok(Exit::Done);
+    }
+    if costs::is_one(dir) {
+        costs_command::show(&costs::load(dir)?, false, console)?;
         return Ok(Exit::Done);
     }
     if sweep::is_one(dir) {

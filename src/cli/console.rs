@@ -13,6 +13,7 @@ use clap::ArgMatches;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
 
+use crate::runner::noted_progress::NotedPhase;
 use crate::runner::{Subject, Watch};
 use petal_engine::threads::Thread;
 use petal_engine::{Progress, ProgressUnit};
@@ -343,6 +344,7 @@ impl Console {
         let unit = ProgressUnit::Items;
         let bar = self.bar(hidden.length().unwrap_or(0), unit);
         bar.set_style(hidden.style());
+        bar.set_elapsed(hidden.elapsed());
         bar.set_message(hidden.message());
         bar.set_position(hidden.position());
         self.state.lock().bar = Some(bar);
@@ -386,8 +388,18 @@ impl Progress for Console {
 }
 
 impl PlainPhase {
+    /// The phase of another process, as it noted it.
+    pub fn noted(phase: NotedPhase) -> Self {
+        let began = Instant::now().checked_sub(phase.elapsed()).unwrap_or_else(Instant::now);
+        let NotedPhase { what, total, done, unit, .. } = phase;
+        Self { what, total, done, unit, began, shown: began }
+    }
+
     /// Progress, rate and remaining time.
     pub fn words(&self) -> String {
+        if self.total == 0 {
+            return format!("{}: {}", self.what, span(self.began.elapsed()));
+        }
         let seconds = self.began.elapsed().as_secs_f64().max(RATE_TIME_MIN.as_secs_f64());
         let rate = self.done as f64 / seconds;
         let units_left = self.total.saturating_sub(self.done);

@@ -104,14 +104,19 @@ impl FoundRecords {
     }
 }
 
+/// True for a record of any kind.
+pub(super) fn is_record(path: &Path) -> bool {
+    let kinds = [sweep::is_one, record::is_one, calibration::is_one, costs::is_one];
+    kinds.iter().any(|is_one| is_one(path))
+}
+
 /// Folders of records at this path or below it, in the order of their names. Links are not followed.
 pub(super) fn records_below(
     path: &Path,
     depth: usize,
     skip: &mut dyn FnMut(String),
 ) -> Vec<PathBuf> {
-    let kinds = [sweep::is_one, record::is_one, calibration::is_one, costs::is_one];
-    if kinds.iter().any(|is_one| is_one(path)) {
+    if is_record(path) {
         return vec![path.to_owned()];
     }
     match fs::read_dir(path) {

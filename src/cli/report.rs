@@ -338,11 +338,19 @@ pub(super) fn show_calibration(
         console.result(&json.map_err(CommandError::failed("the calibration is no JSON"))?);
         return Ok(());
     }
+    print_calibration(calibration, matches, console);
+    Ok(())
+}
+
+pub(super) fn print_calibration(
+    calibration: &Calibration,
+    matches: &ArgMatches,
+    console: &Console,
+) {
     console.report(|| match console.is_brief(matches) {
         true => petal_report::calibration::brief(calibration),
         false => petal_report::calibration::render(calibration),
     });
-    Ok(())
 }
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,

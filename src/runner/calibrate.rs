@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
 use super::RunError;
+use super::noted_progress::NotedProgress;
 use petal_device::Device;
 use petal_device::calibration_target::{
     CalibrationTarget, LARGE_BYTES, LARGE_DEPTH, WantedStretch,
@@ -226,11 +227,13 @@ pub fn run_once(
 ) -> Result<WrittenCalibration, RunError> {
     let device = Device::open(settings)?;
     let folder = RecordFolder::create(&settings.out, "calibrate", OffsetDateTime::now_utc())?;
+    let noted = NotedProgress::new(progress, folder.path());
     // The target is removed afterwards, unless it is to be kept.
     let calibrated = device
-        .calibration_target(wanted, progress, stop)
-        .and_then(|target| calibrate(&target, plan, progress, stop))
-        .inspect_err(|_| folder.remove_if_empty())?;
+        .calibration_target(wanted, &noted, stop)
+        .and_then(|target| calibrate(&target, plan, &noted, stop));
+    drop(noted);
+    let calibrated = calibrated.inspect_err(|_| folder.remove_if_empty())?;
     let calibration = &calibrated.calibration;
     let saved = calibration::save(&folder, calibration);
     let drawn = petal_report::write_calibration(&folder, calibration);

@@ -18,6 +18,7 @@ mod limits;
 pub mod load;
 pub mod merge;
 pub mod neighbours;
+pub mod noted_progress;
 mod nvme;
 pub mod os;
 pub mod os_data;

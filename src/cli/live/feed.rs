@@ -158,6 +158,7 @@ impl FeedPage {
                 Some(judged) => html::run(judged, &latency_log::spreads(&run.folder)),
                 None => return,
             },
+            LiveState::Noted(_) => return,
         };
         // A page that cannot be made is the one before.
         if let Ok(page) = made {

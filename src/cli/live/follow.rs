@@ -1,12 +1,15 @@
 //! The state of the work in a folder, for a screen. It is kept up to date by reading only new lines
 //! and new files, and every figure is one of the record.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::cli::console::PlainPhase;
 use crate::runner::experiments::thread_ns;
+use crate::runner::noted_progress;
 use petal_judge::next_cell::{self, CellReading, runs_most};
 use petal_judge::petals::Petals;
 use petal_model::record::journal_follow::JournalFollower;
@@ -14,6 +17,7 @@ use petal_model::record::observation::Observation;
 use petal_model::record::sweep::{self, CellFailure, SweepCell, Swept};
 use petal_model::record::sweep_order::{CellRun, Pace, left};
 use petal_model::record::{self, RecordError, RecordFolder, Run, Second, moment};
+use petal_report::petals;
 
 /// Seconds that are kept for charts.
 const SECONDS_MAX: usize = 3600;
@@ -32,6 +36,7 @@ const FIRST_SHARE: &str = "share-1";
 pub enum LiveState {
     Run(Box<LiveRun>),
     Sweep(Box<LiveSweep>),
+    Noted(LiveNoted),
 }
 
 impl LiveState {
@@ -41,6 +46,9 @@ impl LiveState {
             return Ok(Self::Sweep(Box::new(LiveSweep::open(dir)?)));
         }
         let is_live = RecordFolder::open(dir).is_live();
+        if is_live && let Some(noted) = LiveNoted::of(dir) {
+            return Ok(Self::Noted(noted));
+        }
         if !is_live && !record::is_one(dir) {
             return Err(RecordError::NotARecord { path: dir.to_owned() });
         }
@@ -50,8 +58,21 @@ impl LiveState {
     /// Reads the new lines and files.
     pub fn refresh(&mut self) -> Result<(), RecordError> {
         match self {
-            Self::Run(run) => run.refresh(),
+            Self::Run(run) => {
+                run.refresh()?;
+                // The first phase of other work may begin after its folder was made.
+                if run.known().is_none()
+                    && let Some(noted) = LiveNoted::of(&run.folder)
+                {
+                    *self = Self::Noted(noted);
+                }
+                Ok(())
+            }
             Self::Sweep(sweep) => sweep.refresh(),
+            Self::Noted(noted) => {
+                noted.refresh();
+                Ok(())
+            }
         }
     }
 
@@ -60,6 +81,7 @@ impl LiveState {
         match self {
             Self::Run(run) => run.is_over,
             Self::Sweep(sweep) => !sweep.swept.is_at_work,
+            Self::Noted(noted) => noted.is_over,
         }
     }
 
@@ -69,6 +91,31 @@ impl LiveState {
         match self {
             Self::Run(run) => run.version,
             Self::Sweep(sweep) => sweep.version,
+            Self::Noted(_) => 0,
+        }
+    }
+}
+
+/// Work without a journal, such as a calibration, by the progress that it notes.
+pub struct LiveNoted {
+    pub folder: PathBuf,
+    /// The newest phase in words.
+    pub phase: String,
+    pub is_over: bool,
+}
+
+impl LiveNoted {
+    /// The work in this folder; None if it notes no progress.
+    fn of(folder: &Path) -> Option<Self> {
+        let phase = PlainPhase::noted(noted_progress::newest(folder)?).words();
+        Some(Self { folder: folder.to_owned(), phase, is_over: false })
+    }
+
+    fn refresh(&mut self) {
+        let is_over = !RecordFolder::open(&self.folder).is_live();
+        match Self::of(&self.folder) {
+            Some(now) => *self = Self { is_over, ..now },
+            None => self.is_over = is_over,
         }
     }
 }
@@ -201,6 +248,8 @@ pub struct LiveSweep {
     version: u64,
     observations: Vec<Observation>,
     pub petals: Petals,
+    /// The petals as predicted, once they are drawn.
+    predicted: OnceCell<Vec<Vec<(f64, f64)>>>,
     /// The run that goes on; without a cell it is the last one, at the peak.
     pub cell: Option<(Option<CellRun>, LiveRun)>,
 }
@@ -226,6 +275,7 @@ impl LiveSweep {
             version: 0,
             observations: Vec::new(),
             petals: Petals::of(&[]),
+            predicted: OnceCell::new(),
             cell: None,
         };
         sweep.refresh()?;
@@ -266,8 +316,14 @@ impl LiveSweep {
         self.swept = Swept { sweep, runs, peak_run: sweep::peak_run(&self.dir), is_at_work };
         self.observations = self.swept.observations();
         self.petals = Petals::of(&self.observations);
+        self.predicted.take();
         self.version += 1;
         Ok(())
+    }
+
+    /// The line of each petal as `petal predict` has it now.
+    pub fn predicted(&self) -> &[Vec<(f64, f64)>] {
+        self.predicted.get_or_init(|| petals::predicted(&self.petals))
     }
 
     /// The runs that are left, in their order, with the one that runs now; of a sweep that chooses

@@ -23,11 +23,12 @@ use petal_engine::threads::Thread;
 use super::args::value;
 use super::console::PlainPhase;
 use super::failure::{CommandError, Exit};
+use super::gallery::is_record;
 use super::launch;
 use super::metrics::{self, Metrics};
 use super::stderr::Queued;
 use feed::{LiveFeed, WorkSeen};
-use follow::{FolderReader, LiveState};
+use follow::{FolderReader, LiveState, is_at_work};
 use picture::{LiveView, draw};
 use server::LiveServer;
 
@@ -260,12 +261,14 @@ impl LiveShared {
     fn work(&self, messages: usize) -> WorkSeen {
         let state = self.state.lock();
         let newest = state.messages.iter().rev().take(messages).rev();
+        // A message for a terminal has the lines of its width.
+        let lines = newest.flat_map(|message| message.lines());
         let phase = state.phase.as_ref().map(PlainPhase::words);
         WorkSeen {
             title: self.title.clone(),
             folder: state.folder.clone(),
             phase: phase.or_else(|| Some(state.heading.clone()).filter(|text| !text.is_empty())),
-            messages: newest.map(|message| message.trim_end().to_owned()).collect(),
+            messages: lines.map(|line| line.trim_end().to_owned()).collect(),
             is_over: Some(state.is_over),
         }
     }
@@ -372,12 +375,18 @@ impl FolderScreen {
 
 /// Follows the work in a folder until it ends or the user leaves. True if it has ended.
 pub fn attach(dir: &Path, interrupted: &dyn Fn() -> bool) -> Result<bool, CommandError> {
-    let mut state = LiveState::open(dir)?;
-    state.refresh()?;
-    if state.is_over() {
+    if !is_at_work(dir) {
+        let next = match is_record(dir) {
+            true => "; petal report shows its record",
+            false => {
+                ", and it holds no record; name a folder in petal-results. A load has no such folder: \
+                 watch it with petal setup --live"
+            }
+        };
+        let place = dir.display();
         return Err(CommandError::new(
             Exit::Environment,
-            format!("{}: no petal is at work there; petal report shows its record", dir.display()),
+            format!("{place}: no petal is at work there{next}"),
         ));
     }
     check_terminal("petal attach")?;
@@ -406,7 +415,8 @@ fn attached(dir: &Path, interrupted: &dyn Fn() -> bool) -> bool {
                 Err(why) => why,
             }),
         }
-        if screen.reader.state.as_ref().is_some_and(LiveState::is_over) {
+        let state = screen.reader.state.as_ref();
+        if state.map_or_else(|| !is_at_work(dir), LiveState::is_over) {
             return true;
         }
         std::thread::sleep(KEYS_EVERY);

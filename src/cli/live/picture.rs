@@ -1,6 +1,9 @@
 //! The picture of work that goes on, as rows of text for a terminal of any size. Drawing makes no
 //! figure: it shows the record's.
 
+use std::borrow::Cow;
+use std::path::Path;
+
 use petal_judge::petals::{Petals, Point};
 use petal_model::record::sweep_order::CellRun;
 use petal_model::record::{RebuiltBecause, Run, Second, Severity};
@@ -10,14 +13,14 @@ use petal_report::numbers::{counted, decimal, micros, or_dash, rate, span};
 use petal_report::sweep::chart;
 use petal_report::table;
 
-use super::follow::{LiveRun, LiveState, LiveSweep};
+use super::follow::{LiveNoted, LiveRun, LiveState, LiveSweep};
 
 /// Lines of a petals' chart for its axes.
 const CHART_EDGES: usize = 4;
 /// Rows of the petals' chart at least, and at most.
 const CHART_ROWS: (usize, usize) = (4, 20);
-/// Columns of the words for a page.
-const WORDS_COLUMNS: usize = 160;
+/// Columns of the words for a page 1,000 pixels wide.
+const WORDS_COLUMNS: usize = 112;
 /// Steps of a block character.
 const STEPS: usize = 8;
 
@@ -63,12 +66,10 @@ pub fn draw(view: &LiveView<'_>, size: ScreenSize) -> Vec<ScreenRow> {
     let mut picture = Picture { size, rows: Vec::new() };
     let body = size.rows.saturating_sub(2);
     match view.state {
-        None => picture.put(Tone::Heading, view.title),
+        None => picture.work(view.title, None),
+        Some(LiveState::Noted(noted)) => picture.work(view.title, Some(noted)),
         Some(LiveState::Run(run)) => picture.run(view.title, run, body),
         Some(LiveState::Sweep(sweep)) => picture.sweep(view.title, sweep, body),
-    }
-    if view.state.is_none() {
-        picture.put(Tone::Plain, "");
     }
     if let Some(phase) = &view.phase {
         picture.put(Tone::Plain, phase);
@@ -94,6 +95,7 @@ pub fn words(view: &LiveView<'_>) -> String {
     let mut picture = Picture { size, rows: Vec::new() };
     match view.state {
         None => picture.put(Tone::Heading, view.title),
+        Some(LiveState::Noted(noted)) => picture.work(view.title, Some(noted)),
         Some(LiveState::Run(run)) => {
             picture.run_heading(view.title, run);
             for row in run.known().map(|known| layers(run, known)).unwrap_or_default() {
@@ -106,7 +108,8 @@ pub fn words(view: &LiveView<'_>) -> String {
         }
     }
     for text in view.phase.iter().chain(view.messages) {
-        picture.put(Tone::Plain, text);
+        let lines = table::within(WORDS_COLUMNS, || table::paragraph("", "  ", text));
+        lines.lines().for_each(|line| picture.put(Tone::Plain, line));
     }
     let rows: Vec<String> = picture.rows.into_iter().map(|row| row.text).collect();
     rows.join("\n")
@@ -131,8 +134,19 @@ impl Picture {
         self.rows.push(ScreenRow { tone, text: text.trim_end().to_owned() });
     }
 
+    /// Work without a record yet.
+    fn work(&mut self, title: &str, noted: Option<&LiveNoted>) {
+        let Some(noted) = noted else {
+            self.put(Tone::Heading, title);
+            return self.put(Tone::Plain, "");
+        };
+        self.put(Tone::Heading, &format!("{title} {}", name(&noted.folder)));
+        self.put(Tone::Plain, "");
+        self.put(Tone::Plain, &noted.phase);
+    }
+
     fn run_heading(&mut self, title: &str, run: &LiveRun) {
-        let name = run.folder.file_name().unwrap_or_default().to_string_lossy();
+        let name = name(&run.folder);
         self.put(Tone::Heading, &format!("{title} {name}: {}", state_words(run)));
     }
 
@@ -228,7 +242,7 @@ impl Picture {
     }
 
     fn sweep_heading(&mut self, title: &str, live: &LiveSweep) {
-        let name = live.dir.file_name().unwrap_or_default().to_string_lossy();
+        let name = name(&live.dir);
         let (done, all) = live.progress();
         let about = if live.swept.sweep.plan.design.is_grid() { "" } else { "about " };
         let failed = match live.swept.sweep.failures.len() {
@@ -252,7 +266,7 @@ impl Picture {
         let points = points(&live.petals);
         let height = space.saturating_sub(points.len().min(space / 2));
         let height = height.clamp(CHART_ROWS.0, CHART_ROWS.1);
-        for row in chart::drawing(&live.petals, height).lines() {
+        for row in chart::drawing(&live.petals, live.predicted(), height).lines() {
             self.put(Tone::Plain, row);
         }
         let rows = body.saturating_sub(self.rows.len() + 1);
@@ -304,6 +318,11 @@ impl Picture {
         };
         self.put(Tone::Plain, &format!("next  {next}"));
     }
+}
+
+/// The name of a folder of results.
+fn name(folder: &Path) -> Cow<'_, str> {
+    folder.file_name().unwrap_or_default().to_string_lossy()
 }
 
 /// A row for each point of the petals: PIOPS with their interval, and the latency of a read.

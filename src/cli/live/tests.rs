@@ -3,11 +3,14 @@
 use std::fs;
 use std::path::Path;
 
+use petal_engine::{Progress as _, ProgressUnit, Silent};
 use petal_model::record::sweep::{self, SweepCell};
 use petal_model::record::{self, RecordFolder, Status, fixture};
 
 use super::follow::{LiveState, tests::sweep_in};
-use super::picture::{LiveView, ScreenRow, ScreenSize, Tone, draw};
+use super::picture::{LiveView, ScreenRow, ScreenSize, Tone, draw, words};
+
+use crate::runner::noted_progress::NotedProgress;
 
 const KEYS: &str = "q leave";
 
@@ -129,6 +132,46 @@ fn names_with_control_characters_are_made_visible() {
     let text = text(&shown(&state, &messages, size(80, 24, true)));
     assert!(text.contains("\\u001b[2Jgone\\u0007"), "{text}");
     assert!(!text.contains('\x1b'));
+}
+
+#[test]
+fn work_that_notes_its_progress_has_the_same_frame_until_it_ends() {
+    let out = tempfile::tempdir().unwrap();
+    let began = time::OffsetDateTime::UNIX_EPOCH;
+    let folder = RecordFolder::create(out.path(), "calibrate", began).unwrap();
+    let mut state = LiveState::open(folder.path()).unwrap();
+    let noted = NotedProgress::new(&Silent, folder.path());
+    noted.phase("measuring", 30, ProgressUnit::Items);
+    state.refresh().unwrap();
+    let text = text(&shown(&state, &[], size(80, 24, true)));
+    let frame = "petal run 19700101T000000Z-calibrate\n\nmeasuring: 0 of 30, -/s, starting\n";
+    assert!(text.starts_with(frame), "{text}");
+    drop(noted);
+    state.refresh().unwrap();
+    assert!(!state.is_over(), "its record is not written yet");
+    drop(folder);
+    state.refresh().unwrap();
+    assert!(state.is_over());
+}
+
+#[test]
+fn a_long_message_has_several_lines_on_a_page_and_loses_no_word() {
+    let out = tempfile::tempdir().unwrap();
+    let (_folder, state) = run(out.path());
+    let messages = ["word ".repeat(60) + "last"];
+    let view = LiveView {
+        title: "petal run",
+        state: Some(&state),
+        phase: None,
+        messages: &messages,
+        keys: "",
+    };
+    let words = words(&view);
+    assert_eq!(
+        (words.matches("word ").count() + words.matches("word\n").count(), words.ends_with("last")),
+        (60, true)
+    );
+    assert!(words.lines().all(|line| line.len() <= 112), "{words}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Advice, OFlags, fadvise};
 use time::OffsetDateTime;
 
+use super::noted_progress::NotedProgress;
 use super::{RunError, WorkContext, load};
 use measuring::CostRounds;
 use petal_engine::costs::{COST_SCHEMAS, CostFacts, CostProbes, PriceSetting};
@@ -74,8 +75,11 @@ pub fn run_once(
     let probes = work.probes()?;
     let cache_bytes = probes.check()?;
     let folder = RecordFolder::create(&settings.out, "costs", OffsetDateTime::now_utc())?;
-    let (mut costs, failure) =
-        work.on_data(probes, cache_bytes).inspect_err(|_| folder.remove_if_empty())?;
+    let noted = NotedProgress::new(context.watch, folder.path());
+    let context = WorkContext { caller: context.caller.clone(), watch: &noted, hosts: None };
+    let measured = CostWork { context: &context, ..work }.on_data(probes, cache_bytes);
+    drop(noted);
+    let (mut costs, failure) = measured.inspect_err(|_| folder.remove_if_empty())?;
     conclude(&mut costs);
     let saved = costs::save(&folder, &costs);
     let drawn = petal_report::write_costs(&folder, &costs);

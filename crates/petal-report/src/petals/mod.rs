@@ -181,12 +181,10 @@ impl<'a> Drawing<'a> {
         Self { petals, chart, curves }
     }
 
-    /// Adds the predicted lines to a chart of PIOPS, as far as they are within its frame.
+    /// Adds the predicted lines to a chart of PIOPS.
     fn with_predicted(mut self) -> Self {
-        let (x_most, y_most) = self.most();
         let predicted = if self.chart.has_marks { predicted(self.petals) } else { Vec::new() };
-        for (curve, mut predicted) in self.curves.iter_mut().zip(predicted) {
-            predicted.retain(|(x, y)| *x <= x_most && *y <= y_most);
+        for (curve, predicted) in self.curves.iter_mut().zip(predicted) {
             curve.predicted = predicted;
         }
         self
@@ -380,8 +378,10 @@ fn dots(
         .collect()
 }
 
-/// Each line at its sessions and at twice the most, as predicted without the cell.
-fn predicted(petals: &Petals) -> Vec<Vec<(f64, f64)>> {
+/// PIOPS and read latency of each line at its sessions and at twice the most, as predicted without the
+/// cell, as far as they are within the frame of the chart. Empty for a line whose prediction is refused.
+pub fn predicted(petals: &Petals) -> Vec<Vec<(f64, f64)>> {
+    let (x_most, y_most) = Drawing::new(petals, &PIOPS).most();
     let beyond = |line: &PetalLine| Some(line.points.last()?.sessions.saturating_mul(2));
     let asked: Vec<u32> = petals.lines.iter().filter_map(beyond).collect();
     let of_line = petals.lines.iter().zip(predict(petals, &asked, None));
@@ -390,7 +390,8 @@ fn predicted(petals: &Petals) -> Vec<Vec<(f64, f64)>> {
         let is_drawn =
             |cell: &PredictedCell| cell.measured_piops.is_some() || Some(cell.sessions) == end;
         let cells = predicted.predicted.into_iter().filter(is_drawn);
-        cells.filter_map(|cell| cell.piops.zip(cell.read_us)).collect()
+        let places = cells.filter_map(|cell| cell.piops.zip(cell.read_us));
+        places.filter(|(x, y)| *x <= x_most && *y <= y_most).collect()
     });
     drawn.collect()
 }

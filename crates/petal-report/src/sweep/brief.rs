@@ -31,7 +31,7 @@ pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, plac
     for (name, words) in swept.peak_run.iter().flat_map(peak_run::lines) {
         out.push_str(&clipped(name, "  ", &words));
     }
-    out.push_str(&chart::drawing(petals, height));
+    out.push_str(&chart::drawing(petals, &[], height));
     let mut shown: Vec<(char, &PetalLine)> = chart::drawn_lines(petals).collect();
     if shown.is_empty() {
         // PIOPS and their limit are known without the latency of a read.

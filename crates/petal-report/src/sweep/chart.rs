@@ -13,6 +13,10 @@ const HEIGHT: usize = 20;
 const MARGIN: usize = 9;
 const PLOT: usize = WIDTH - MARGIN - 1;
 const LINES_MAX: usize = 26;
+/// Characters of a line between its points, and of a predicted line, which is behind it.
+const MEASURED: char = '.';
+const PREDICTED: char = ':';
+const PREDICTED_WORDS: &str = ": predicted from the other points";
 /// Steps between the ticks of an axis, at most.
 const STEPS_MAX: usize = 5;
 
@@ -22,13 +26,15 @@ struct TextCurve {
     name: String,
     /// Sessions, x, y.
     points: Vec<(u32, f64, f64)>,
+    /// x and y of the line as predicted.
+    predicted: Vec<(f64, f64)>,
 }
 
 /// Draws mean single-block read latency against PIOPS, a line per further factors, a point per
 /// number of sessions; and the meaning of each letter.
 pub fn petals(petals: &Petals) -> String {
-    let curves = curves(petals);
-    let mut text = drawing(petals, HEIGHT);
+    let curves = curves(petals, &[]);
+    let mut text = drawing(petals, &[], HEIGHT);
     for (letter, curve) in letters().zip(&curves) {
         let sessions: Vec<String> = curve.points.iter().map(|point| point.0.to_string()).collect();
         let plural = if sessions == ["1"] { "" } else { "s" };
@@ -41,9 +47,10 @@ pub fn petals(petals: &Petals) -> String {
     text
 }
 
-/// The petals alone, `height` lines high without their axis.
-pub fn drawing(petals: &Petals, height: usize) -> String {
-    match curves(petals).as_slice() {
+/// The petals alone, `height` lines high without their axis, with the
+/// [predicted](super::super::petals::predicted) line behind each.
+pub fn drawing(petals: &Petals, predicted: &[Vec<(f64, f64)>], height: usize) -> String {
+    match curves(petals, predicted).as_slice() {
         [] => {
             "nothing to draw: no run knows both PIOPS and the latency of a single read\n".to_owned()
         }
@@ -60,11 +67,12 @@ fn letters() -> impl Iterator<Item = char> {
     ('a'..='z').take(LINES_MAX)
 }
 
-fn curves(petals: &Petals) -> Vec<TextCurve> {
-    let curves = petals
-        .lines
-        .iter()
-        .map(|line| TextCurve { name: line.name.clone(), points: points(line).collect() });
+fn curves(petals: &Petals, predicted: &[Vec<(f64, f64)>]) -> Vec<TextCurve> {
+    let curves = petals.lines.iter().enumerate().map(|(at, line)| TextCurve {
+        name: line.name.clone(),
+        points: points(line).collect(),
+        predicted: predicted.get(at).cloned().unwrap_or_default(),
+    });
     curves.filter(|curve| !curve.points.is_empty()).collect()
 }
 
@@ -76,17 +84,19 @@ fn points(line: &PetalLine) -> impl Iterator<Item = (u32, f64, f64)> {
 }
 
 fn plot(curves: &[TextCurve], height: usize) -> String {
-    let points = || curves.iter().flat_map(|curve| &curve.points);
-    let x_axis = Scale::with_steps(points().map(|point| point.1), STEPS_MAX);
-    let y_axis = Scale::with_steps(points().map(|point| point.2), STEPS_MAX);
+    let predicted = || curves.iter().take(LINES_MAX).flat_map(|curve| &curve.predicted).copied();
+    let points = curves.iter().flat_map(|curve| &curve.points).map(|point| (point.1, point.2));
+    let (x, y): (Vec<f64>, Vec<f64>) = points.chain(predicted()).unzip();
+    let (x_axis, y_axis) = (Scale::with_steps(x, STEPS_MAX), Scale::with_steps(y, STEPS_MAX));
     let mut grid = CharacterGrid { cells: vec![vec![' '; PLOT]; height] };
-    let place = |point: &(u32, f64, f64)| {
-        (cell(&x_axis, point.1, PLOT - 1), height - 1 - cell(&y_axis, point.2, height - 1))
-    };
-    for curve in curves.iter().take(LINES_MAX) {
-        for pair in curve.points.windows(2) {
-            grid.dots(place(&pair[0]), place(&pair[1]));
-        }
+    let place_of =
+        |x: f64, y: f64| (cell(&x_axis, x, PLOT - 1), height - 1 - cell(&y_axis, y, height - 1));
+    let place = |point: &(u32, f64, f64)| place_of(point.1, point.2);
+    for pair in curves.iter().take(LINES_MAX).flat_map(|curve| curve.predicted.windows(2)) {
+        grid.dots(place_of(pair[0].0, pair[0].1), place_of(pair[1].0, pair[1].1), PREDICTED);
+    }
+    for pair in curves.iter().take(LINES_MAX).flat_map(|curve| curve.points.windows(2)) {
+        grid.dots(place(&pair[0]), place(&pair[1]), MEASURED);
     }
     for (letter, curve) in letters().zip(curves) {
         curve.points.iter().for_each(|point| grid.mark(place(point), letter));
@@ -96,10 +106,12 @@ fn plot(curves: &[TextCurve], height: usize) -> String {
             grid.label(place(point), &point.0.to_string());
         }
     }
-    drawn(&grid, &x_axis, &y_axis)
+    let words = if predicted().next().is_some() { PREDICTED_WORDS } else { "" };
+    drawn(&grid, &x_axis, &y_axis, words)
 }
 
-fn drawn(grid: &CharacterGrid, x_axis: &Scale, y_axis: &Scale) -> String {
+/// The grid with its axes; `words` are below it.
+fn drawn(grid: &CharacterGrid, x_axis: &Scale, y_axis: &Scale, words: &str) -> String {
     let mut text = format!("{:>MARGIN$}\n", "read us");
     let y_ticks = y_axis.ticks(STEPS_MAX);
     let last = grid.cells.len().saturating_sub(1);
@@ -127,7 +139,9 @@ fn drawn(grid: &CharacterGrid, x_axis: &Scale, y_axis: &Scale) -> String {
     let edge: String = edge.into_iter().collect();
     let numbers: String = numbers.into_iter().collect();
     text.push_str(&format!("{:>8} +{edge}\n{}\n", "", numbers.trim_end()));
-    text.push_str(&format!("{:>WIDTH$}\n", "PIOPS, reads and writes"));
+    let words = if words.is_empty() { String::new() } else { format!("{:MARGIN$} {words}", "") };
+    let title = "PIOPS, reads and writes";
+    text.push_str(&format!("{words}{title:>0$}\n", WIDTH - words.len()));
     text
 }
 
@@ -153,9 +167,14 @@ struct CharacterGrid {
 
 type GridPlace = (usize, usize);
 
+/// True for a cell that a measured line may take.
+fn is_behind(cell: char) -> bool {
+    matches!(cell, ' ' | PREDICTED)
+}
+
 impl CharacterGrid {
-    /// Draws a straight line of dots; other characters are not overwritten.
-    fn dots(&mut self, from: GridPlace, to: GridPlace) {
+    /// Draws a straight line of this character over empty cells and predicted lines.
+    fn dots(&mut self, from: GridPlace, to: GridPlace, dot: char) {
         let steps = from.0.abs_diff(to.0).max(from.1.abs_diff(to.1)).max(1);
         let between = |a: usize, b: usize, step: usize| {
             let share = step as f64 / steps as f64;
@@ -163,8 +182,8 @@ impl CharacterGrid {
         };
         for step in 0..=steps {
             let cell = &mut self.cells[between(from.1, to.1, step)][between(from.0, to.0, step)];
-            if *cell == ' ' {
-                *cell = '.';
+            if is_behind(*cell) {
+                *cell = dot;
             }
         }
     }
@@ -172,7 +191,8 @@ impl CharacterGrid {
     /// Draws a point; `*` if several lines have one.
     fn mark(&mut self, (column, row): GridPlace, letter: char) {
         let cell = &mut self.cells[row][column];
-        *cell = if matches!(*cell, ' ' | '.') || *cell == letter { letter } else { '*' };
+        let is_free = is_behind(*cell) || [MEASURED, letter].contains(cell);
+        *cell = if is_free { letter } else { '*' };
     }
 
     /// Writes a label to the right or left of a point, if only dots are in the way.
@@ -181,7 +201,7 @@ impl CharacterGrid {
         let line = &mut self.cells[row];
         let is_free = |line: &[char], from: usize| {
             line.get(from..from + length)
-                .is_some_and(|cells| cells.iter().all(|cell| matches!(cell, ' ' | '.')))
+                .is_some_and(|cells| cells.iter().all(|cell| is_behind(*cell) || *cell == MEASURED))
         };
         let right = Some(column + 1).filter(|from| is_free(line, *from));
         let left = column.checked_sub(length).filter(|from| is_free(line, *from));
@@ -230,6 +250,26 @@ mod tests {
     }
 
     #[test]
+    fn a_predicted_line_is_behind_the_measured_one_and_named() {
+        let petals = Petals::of(&super::super::tests::swept().observations());
+        let predicted = vec![vec![(4000.0, 250.0), (16000.0, 300.0)], Vec::new()];
+        insta::assert_snapshot!(drawing(&petals, &predicted, 8), @"
+          read us
+             400 +
+                 |                                      16b.a16
+             300 +                                  ......::::::::::::::::
+             200 +              ::::::::::::::::......
+                 |                     .....4ba4.
+             100 +            1ba1......
+                 |
+               0 +
+                 ++----------------+-----------------+----------------+----------------+
+                  0              5,000             10,000           15,000        20,000
+                  : predicted from the other points              PIOPS, reads and writes
+        ");
+    }
+
+    #[test]
     fn nothing_known_is_said() {
         let mut swept = super::super::tests::swept();
         swept.runs.iter_mut().for_each(|run| run.summary.io_latency_us.clear());
@@ -245,7 +285,11 @@ mod tests {
         ) {
             let curves: Vec<TextCurve> = lines
                 .into_iter()
-                .map(|points| TextCurve { name: String::new(), points })
+                .map(|points| TextCurve {
+                    name: String::new(),
+                    predicted: points.iter().map(|point| (point.2, point.1)).collect(),
+                    points,
+                })
                 .collect();
             let shown = plot(&curves, HEIGHT);
             prop_assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{}", shown);
