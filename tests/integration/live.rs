@@ -1,15 +1,20 @@
 //! Work that is watched: on the full screen of a terminal, which util-linux's `script` makes, and in a
 //! browser; and work that goes on without either.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use rustix::net::{AddressFamily, SocketType};
 
 use super::browser::shot;
 use super::devtools::{Browser, installed};
 use super::serve::Served;
-use super::support::{Workplace, names, record, skip, until};
+use super::support::{LIMIT, Workplace, names, record, skip, until};
 
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
@@ -194,6 +199,40 @@ fn s_on_an_attached_screen_stops_the_petal_that_works_there() {
 }
 
 #[test]
+fn a_calibration_is_watched_from_a_second_process_and_its_result_is_printed() {
+    let work = Workplace::new();
+    let calibration =
+        ["calibrate", "cal.dat", "--size", "32M", "--seconds", "60", "--depths", "1,4"];
+    let calibration = work.petal(calibration).start();
+    until("its progress", || {
+        work.runs().first().is_some_and(|folder| folder.join("progress.ndjson").exists())
+    });
+    let folder = work.run_folder();
+    let mut shown = OnTerminal::start(&work, &format!("attach {}", folder.display()));
+    shown.until_it_shows("petal attach 2");
+    until("a measurement", || {
+        let text = shown.text();
+        text.split("measuring: ").skip(1).any(|now| !now.starts_with('0'))
+    });
+    shown.press("s");
+    shown.until_it_shows("s stops it cleanly");
+    shown.press("s");
+    let after = shown.ends(0);
+    assert!(after.contains("RANDOM READS") && after.contains("interrupted"), "{after}");
+    calibration.ends().exited(130);
+    assert!(!folder.join("progress.ndjson").exists());
+    let over = work.petal(["attach", folder.to_str().unwrap()]).exits(3);
+    over.telling(&["no petal is at work there; petal report shows its record"]);
+}
+
+#[test]
+fn where_no_petal_works_attach_says_how_a_load_is_watched() {
+    let work = Workplace::loaded(1, "8M");
+    let refused = work.petal(["attach", "petal-data"]).exits(3);
+    refused.telling(&["petal-data: no petal is at work there", "petal setup --live"]);
+}
+
+#[test]
 fn a_killed_petal_leaves_the_terminal_as_it_was() {
     let work = Workplace::loaded(1, "8M");
     let shown = OnTerminal::start(&work, "run --live --run-time 600");
@@ -231,6 +270,94 @@ fn in_browser(work: &Workplace, arguments: &[&str]) -> Served {
     Served::at(running, url.lines().next().unwrap())
 }
 
+/// Asks for the events of the work.
+fn ask_for_events(mut peer: TcpStream, served: &Served) -> TcpStream {
+    let (root, address) = (&served.root, &served.address);
+    let request = format!("GET {root}events HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    peer.write_all(request.as_bytes()).unwrap();
+    peer.set_read_timeout(Some(LIMIT)).unwrap();
+    peer
+}
+
+fn events(served: &Served) -> TcpStream {
+    ask_for_events(TcpStream::connect(&served.address).unwrap(), served)
+}
+
+/// The begin of the answer, which stays unread.
+fn status(peer: &TcpStream) -> String {
+    let mut head = [0; 12];
+    while peer.peek(&mut head).unwrap() < head.len() {}
+    String::from_utf8_lossy(&head).into_owned()
+}
+
+const ADMITTED: &str = "HTTP/1.1 200";
+const REFUSED: &str = "HTTP/1.1 503";
+
+/// A browser that asks for the events and takes none: its buffer, and petal's for it, hold less than a page.
+fn takes_nothing(served: &Served) -> TcpStream {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    set_socket_recv_buffer_size(&socket, 1).unwrap();
+    crate::sandbox::small_segments(socket.as_fd()).unwrap();
+    rustix::net::connect(&socket, &served.address.parse::<SocketAddr>().unwrap()).unwrap();
+    ask_for_events(socket.into(), served)
+}
+
+/// True if petal has closed this connection: what it still has is read to its end.
+fn is_closed(peer: &mut TcpStream) -> bool {
+    match peer.read_to_end(&mut Vec::new()) {
+        Ok(_) => true,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
+}
+
+/// Eight browsers that petal has room for: it admits no more.
+fn eight(asks: impl Fn() -> TcpStream) -> Vec<TcpStream> {
+    let mut admitted = Vec::new();
+    until("room for eight browsers", || {
+        admitted.extend(Some(asks()).filter(|peer| status(peer) == ADMITTED));
+        admitted.len() == 8
+    });
+    admitted
+}
+
+#[test]
+fn browsers_that_take_nothing_are_let_go_while_the_run_goes_on() {
+    let work = Workplace::loaded(1, "8M");
+    let served = in_browser(&work, &["run", "--run-time", "600", "--warm-up", "0"]);
+    let mut lines = BufReader::new(events(&served)).lines();
+    assert!(lines.any(|line| line.unwrap() == "event: page"), "the first page");
+    drop(lines);
+    (0..3).for_each(|_| drop(takes_nothing(&served)));
+    // As many as petal has room for, once it has noticed that the others are gone.
+    let mut slow = eight(|| takes_nothing(&served));
+    assert_eq!(status(&events(&served)), REFUSED);
+    let seconds = work.journal().len();
+    let others = eight(|| events(&served));
+    assert!(work.journal().len() > seconds + 5, "the run goes on");
+    assert!(slow.iter_mut().all(is_closed));
+    drop(others);
+    served.running.signal(rustix::process::Signal::INT);
+    served.running.ends().exited(130);
+    assert_eq!(record(&work.run_folder())["status"], "interrupted");
+}
+
+#[test]
+fn a_run_ends_soon_though_a_browser_takes_nothing() {
+    let work = Workplace::loaded(1, "8M");
+    let served = in_browser(&work, &["run", "--run-time", "5", "--warm-up", "0"]);
+    let mut slow = takes_nothing(&served);
+    drop(takes_nothing(&served));
+    let mut taken = String::new();
+    events(&served).read_to_string(&mut taken).unwrap();
+    assert!(taken.starts_with(ADMITTED) && taken.contains("event: end"), "{taken}");
+    let began = Instant::now();
+    served.running.ends().exited(0);
+    // Five seconds, where the connection itself has twenty.
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert_eq!(record(&work.run_folder())["status"], "complete");
+    assert!(status(&slow) == ADMITTED && is_closed(&mut slow));
+}
+
 const FITS: &str = "document.documentElement.scrollWidth <= innerWidth";
 const NOW: &str = "document.getElementById('now').textContent";
 /// All words of the page, without line breaks.
@@ -254,22 +381,11 @@ fn a_run_in_a_browser_is_followed_until_its_page_is_its_report() {
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{path} {host}: {head}");
     }
     // Readers that are gone, and some that never read.
-    let asks = || {
-        let mut peer = TcpStream::connect(address).unwrap();
-        let request = format!("GET {root}events HTTP/1.1\r\nHost: {address}\r\n\r\n");
-        peer.write_all(request.as_bytes()).unwrap();
-        peer
-    };
-    let status = |peer: &mut TcpStream| {
-        let mut head = [0; 12];
-        peer.read_exact(&mut head).unwrap();
-        head
-    };
     // With the browser's first page there are as many as petal has room for.
     for _ in 0..3 {
-        status(&mut asks());
+        status(&events(&served));
     }
-    let mut slow: Vec<TcpStream> = (0..4).map(|_| asks()).collect();
+    let mut slow: Vec<TcpStream> = (0..4).map(|_| events(&served)).collect();
     let Some(program) = installed() else {
         return skip("no Chromium is installed: scripts/install-test-servers.sh does it");
     };
@@ -285,8 +401,8 @@ fn a_run_in_a_browser_is_followed_until_its_page_is_its_report() {
     }
     // Too many of them are refused, and the browser still has its events.
     let mut is_refused = || {
-        slow.push(asks());
-        status(slow.last_mut().unwrap()) == *b"HTTP/1.1 503"
+        slow.push(events(&served));
+        status(slow.last().unwrap()) == REFUSED
     };
     assert!((0..9).any(|_| is_refused()));
     let now = browser.text(NOW);

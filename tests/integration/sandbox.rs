@@ -1,7 +1,8 @@
-//! A seccomp filter that refuses a system call of io_uring, as containers' default profiles do, and
-//! LMDB's files. The only `unsafe` of the tests is here and where it is called.
+//! A seccomp filter that refuses a system call of io_uring, as containers' default profiles do, LMDB's
+//! files, and a socket's segments. The only `unsafe` of the tests is here and where it is called.
 
 use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::path::Path;
 
 /// Loads the system call's number; refuses this one with EPERM and allows the rest.
@@ -29,6 +30,23 @@ pub fn forbid(call: libc::c_long) -> io::Result<()> {
             || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &program) != 0
     };
     if refused { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Makes the segments of an unconnected TCP socket so small that its peer's kernel holds little for it.
+#[allow(unsafe_code)]
+pub fn small_segments(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let bytes: libc::c_int = 536;
+    // SAFETY: the option is read from a number that lives until the call returns.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_MAXSEG,
+            (&raw const bytes).cast(),
+            size_of_val(&bytes) as libc::socklen_t,
+        )
+    };
+    if set == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Opens a file of LMDB's that no engine of this process has open.

@@ -261,14 +261,14 @@ impl LiveShared {
     fn work(&self, messages: usize) -> WorkSeen {
         let state = self.state.lock();
         let newest = state.messages.iter().rev().take(messages).rev();
-        // A message for a terminal has the lines of its width.
-        let lines = newest.flat_map(|message| message.lines());
+        // A message for a terminal is broken at its width.
+        let whole = |message: &String| message.split_whitespace().collect::<Vec<_>>().join(" ");
         let phase = state.phase.as_ref().map(PlainPhase::words);
         WorkSeen {
             title: self.title.clone(),
             folder: state.folder.clone(),
             phase: phase.or_else(|| Some(state.heading.clone()).filter(|text| !text.is_empty())),
-            messages: lines.map(|line| line.trim_end().to_owned()).collect(),
+            messages: newest.map(whole).collect(),
             is_over: Some(state.is_over),
         }
     }
