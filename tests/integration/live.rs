@@ -480,9 +480,13 @@ fn the_picture_of_the_demo_in_a_browser() {
     let served = in_browser(&work, &["demo"]);
     let mut browser = Browser::start(&installed().expect("Chromium"));
     browser.prefers("light", "screen");
-    browser.window(1000, 1450);
+    browser.window(1000, 900);
     browser.open_url(&served.url(""));
     browser.until("document.querySelectorAll('#cells tbody tr').length > 24");
+    // The petals are whole.
+    let end = "document.getElementById('fig-petals').getBoundingClientRect().bottom + scrollY + 24";
+    let height = browser.value(&format!("Math.ceil({end})")).as_u64().unwrap();
+    browser.window(1000, height as u32);
     let images = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/images");
     browser.screenshot(&images.join("live-browser.png"));
 }
