@@ -309,3 +309,23 @@ fn the_list_of_500_records_is_searched_ticked_and_compared_in_a_browser() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
     assert!(Path::new(&shot("serve-390.png")).is_file());
 }
+
+#[test]
+#[ignore = "prints times that docs/recipes/serve.md has: \
+            cargo test --release --test integration first_page_of_500_records -- --ignored --nocapture"]
+#[allow(clippy::print_stdout, reason = "the times are the result")]
+fn the_first_page_of_500_records_in_a_browser() {
+    let work = measured();
+    copies(&work, 497);
+    let mut browser = Browser::start(&installed().expect("Chromium"));
+    let shown = "Math.round(Math.max(performance.getEntriesByType('navigation')[0].loadEventEnd, \
+                 ...performance.getEntriesByType('paint').map(it => it.startTime)))";
+    for _ in 0..3 {
+        let served = Served::start(&work);
+        for page in ["first page", "again"] {
+            browser.open_url(&served.url(""));
+            assert_eq!(browser.value("document.querySelectorAll('#records tbody tr').length"), 500);
+            println!("{page}: {} ms from the request to the page shown", browser.value(shown));
+        }
+    }
+}
