@@ -8,16 +8,18 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 const WRITE_BYTES_MAX: u32 = 128 << 10;
-const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+const POLL: Duration = Duration::from_millis(20);
+/// Reads in progress past the page cache, at most.
+pub const BACKGROUND: u16 = 64;
 
 pub const LOOKUP: u32 = 1;
 const FORGET: u32 = 2;
@@ -60,9 +62,33 @@ struct Shared {
     silent: AtomicU64,
     /// Wait before the answer to a read.
     delay_ms: AtomicU64,
+    late: Mutex<Late>,
     /// Such requests came.
     unanswered: AtomicBool,
     over: AtomicBool,
+}
+
+/// Reads that are answered late while the others go on.
+#[derive(Default)]
+struct Late {
+    lengths: Vec<Duration>,
+    next: usize,
+    /// How long each one was held in fact.
+    held: Vec<Duration>,
+}
+
+impl Late {
+    fn next_length(&mut self) -> Option<Duration> {
+        let length = *self.lengths.get(self.next % self.lengths.len().max(1))?;
+        self.next += 1;
+        Some(length)
+    }
+}
+
+/// An answer, and the time when its request came.
+struct Held {
+    came: Instant,
+    answer: Vec<u8>,
 }
 
 impl Fuse {
@@ -89,6 +115,16 @@ impl Fuse {
     /// Answers each read only after so long.
     pub fn delay_reads(&self, length: Duration) {
         self.shared.delay_ms.store(length.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Answers each read only after the next of these lengths, as many at once as are asked for.
+    pub fn delay_reads_in_turn(&self, lengths: Vec<Duration>) {
+        *self.shared.late.lock().unwrap() = Late { lengths, ..Late::default() };
+    }
+
+    /// How long each of these reads was held in fact.
+    pub fn held(&self) -> Vec<Duration> {
+        self.shared.late.lock().unwrap().held.clone()
     }
 
     /// Answers none of these requests from now on.
@@ -147,9 +183,13 @@ impl Server {
 
     fn serve(mut self) {
         let mut buffer = vec![0; WRITE_BYTES_MAX as usize + 8192];
+        let mut held = BTreeMap::new();
         while !self.shared.over.load(Ordering::Relaxed) {
-            let _ = poll(&mut [PollFd::new(&self.device, PollFlags::IN)], Some(&POLL));
+            let rest = self.send_due(&mut held);
+            let rest = Timespec::try_from(rest.min(POLL)).unwrap();
+            let _ = poll(&mut [PollFd::new(&self.device, PollFlags::IN)], Some(&rest));
             let Ok(length) = self.device.read(&mut buffer) else { continue };
+            let came = Instant::now();
             let request = &buffer[..length];
             let (kind, unique) = (u32_at(request, 4), u64_at(request, 8));
             if [FORGET, BATCH_FORGET, INTERRUPT].contains(&kind) {
@@ -159,21 +199,40 @@ impl Server {
                 self.shared.unanswered.store(true, Ordering::Relaxed);
                 continue;
             }
+            let mut late = None;
             if kind == READ {
                 let delay_ms = self.shared.delay_ms.load(Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(delay_ms));
+                late = self.shared.late.lock().unwrap().next_length();
             }
             let answer = self.answer(kind, u64_at(request, 16), &request[40..]);
             let (error, body) = match answer {
                 Ok(body) => (0, body),
                 Err(error) => (-error, Vec::new()),
             };
-            let mut bytes = (16 + body.len() as u32).to_le_bytes().to_vec();
-            bytes.extend(error.to_le_bytes());
-            bytes.extend(unique.to_le_bytes());
-            bytes.extend(body);
-            let _ = self.device.write(&bytes);
+            let mut answer = (16 + body.len() as u32).to_le_bytes().to_vec();
+            answer.extend(error.to_le_bytes());
+            answer.extend(unique.to_le_bytes());
+            answer.extend(body);
+            match late {
+                None => drop(self.device.write(&answer)),
+                Some(length) => drop(held.insert((came + length, unique), Held { came, answer })),
+            }
         }
+    }
+
+    /// Sends the answers whose time has come, and returns the time until the next one.
+    fn send_due(&mut self, held: &mut BTreeMap<(Instant, u64), Held>) -> Duration {
+        while let Some(next) = held.first_entry() {
+            let rest = next.key().0.saturating_duration_since(Instant::now());
+            if !rest.is_zero() {
+                return rest;
+            }
+            let Held { came, answer } = next.remove();
+            let _ = self.device.write(&answer);
+            self.shared.late.lock().unwrap().held.push(came.elapsed());
+        }
+        POLL
     }
 
     fn answer(&mut self, kind: u32, node: u64, body: &[u8]) -> Answer {
@@ -289,7 +348,7 @@ impl Server {
 fn init(body: &[u8]) -> Vec<u8> {
     let flags = (1 | 1 << 5 | 1 << 15) & u32_at(body, 12);
     let mut answer = [7, 31, u32_at(body, 8), flags].map(u32::to_le_bytes).concat();
-    answer.extend([12u16, 10].map(u16::to_le_bytes).concat());
+    answer.extend([BACKGROUND, BACKGROUND].map(u16::to_le_bytes).concat());
     answer.extend([WRITE_BYTES_MAX, 1].map(u32::to_le_bytes).concat());
     answer.resize(64, 0);
     answer

@@ -6,7 +6,6 @@ use std::io::{Write as _, stderr};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use petal_model::stats::devices::{self, DataDevices};
@@ -14,7 +13,7 @@ use petal_model::stats::os::requests::{RequestKind, Requests};
 use petal_model::stats::os::time_buckets::GroupTimes as _;
 use petal_model::stats::os::{DatabaseLocation, DeviceCounts, OsInterval, Probe};
 
-use crate::fuse::Fuse;
+use crate::fuse::{BACKGROUND, Fuse};
 use crate::support::{Loop, Workplace, record, run, say, skip};
 
 const BLOCK: usize = 8192;
@@ -183,51 +182,108 @@ fn a_device_that_answers_late_is_seen_late() {
     assert!(slow > fast, "{slow} us, and {fast} us without the delay");
 }
 
+/// A loop device that answers each read late, and knows how late: 975 of 1,000 around `typical`, 20
+/// around five times as late, 5 around fifteen times.
+struct SlowDisk {
+    disk: Loop,
+    fuse: Fuse,
+}
+
+impl SlowDisk {
+    /// None if it cannot be made here: a skip.
+    fn answering_in(typical: Duration) -> Option<Self> {
+        let fuse = Fuse::mounted().map_err(|why| skip(&why)).ok()?;
+        let image = fuse.path("image");
+        File::create(&image).unwrap().set_len(1 << 30).unwrap();
+        let disk = Loop::over(&image)?;
+        // So that it serves many reads at once.
+        run("losetup", &["--direct-io=on", disk.device()]).map_err(|why| skip(&why)).ok()?;
+        // From 0.8 to 1.2 of it, each length once, in no order.
+        let length = |at: u32| {
+            let times = match at % 1000 {
+                0..5 => 15.0,
+                5..25 => 5.0,
+                _ => 1.0,
+            };
+            typical.mul_f64(times * (0.8 + 0.4 * f64::from(at * 397 % 1009) / 1009.0))
+        };
+        fuse.delay_reads_in_turn((0..10_007).map(|at| length(at * 7919 % 10_007)).collect());
+        Some(Self { disk, fuse })
+    }
+
+    /// p50, p99 and p99.9 of the times for which it held the reads, in us.
+    fn percentiles_us(&self) -> [f64; 3] {
+        let mut held = self.fuse.held();
+        held.sort();
+        let at = |share: f64| held[(held.len() as f64 * share) as usize].as_secs_f64() * 1e6;
+        [0.5, 0.99, 0.999].map(at)
+    }
+}
+
+/// p50, p99 and p99.9 of the time from the start of a read to its end, in us.
+fn read_percentiles_us(requests: &Requests) -> [f64; 3] {
+    let times = requests.times.iter().filter(|times| times.kind == RequestKind::Read);
+    let total = times.map(|times| times.total.clone()).reduce(|sum, one| sum.plus(&one)).unwrap();
+    let total = total.summary();
+    [total.p50, total.p99, total.p99_9].map(Option::unwrap)
+}
+
+#[track_caller]
+fn assert_agree(ours: [f64; 3], known: [f64; 3]) {
+    let ratios = [0, 1, 2].map(|at| ours[at] / known[at]);
+    let _ = writeln!(stderr(), "p50, p99, p99.9 are {ratios:.3?} of {known:.0?} us");
+    assert!(ratios.iter().all(|ratio| (ratio - 1.0).abs() < 0.03), "{ours:?} and {known:?} us");
+}
+
+#[test]
+fn percentiles_are_those_of_the_times_that_a_device_took() {
+    const READS_EACH: u64 = 240;
+    let Some(slow) = SlowDisk::answering_in(Duration::from_millis(30)) else { return };
+    let path = Path::new(slow.disk.device());
+    let file = direct(path).unwrap();
+    let read = |reader: u64| {
+        let mut memory = vec![0; BLOCK + 4096];
+        let from = memory.as_ptr().align_offset(4096);
+        let place = |read: u64| bytes((reader * READS_EACH + read) * 397 % (1 << 16));
+        let buffer = &mut memory[from..from + BLOCK];
+        (0..READS_EACH).for_each(|at| file.read_exact_at(buffer, place(at)).unwrap());
+    };
+    let readers = u64::from(BACKGROUND) * 3 / 4;
+    let work = || {
+        std::thread::scope(|scope| {
+            (0..readers).for_each(|reader| drop(scope.spawn(move || read(reader))));
+        });
+    };
+    let Some((_, requests)) = timed(path, work) else { return };
+    assert_agree(read_percentiles_us(&requests), slow.percentiles_us());
+}
+
 /// fio adds the file system, the wake-up and itself: little next to a slow device.
 #[test]
 #[ignore = "a comparison of times, which needs fio and a quiet machine"]
 fn percentiles_agree_with_fios_at_a_slow_device() {
     run("fio", &["--version"]).expect("fio is installed");
-    let fuse = match Fuse::mounted() {
-        Ok(fuse) => fuse,
-        Err(why) => return skip(&why),
-    };
-    let image = fuse.path("image");
-    File::create(&image).unwrap().set_len(4 << 30).unwrap();
-    let Some(disk) = Loop::over(&image) else { return };
-    let filename = format!("--filename={}", disk.device());
+    let Some(slow) = SlowDisk::answering_in(Duration::from_millis(2)) else { return };
+    let filename = format!("--filename={}", slow.disk.device());
     let mut fio = String::new();
     let work = || {
-        let is_over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for delay_ms in [5, 9, 7, 15].into_iter().cycle() {
-                    fuse.delay_reads(Duration::from_millis(delay_ms));
-                    std::thread::sleep(Duration::from_millis(50));
-                    if is_over.load(Ordering::Relaxed) {
-                        break;
-                    }
-                }
-            });
-            let job = ["--name=reads", "--rw=randread", "--bs=4k", "--direct=1", "--runtime=15"];
-            let shown = ["--time_based", "--percentile_list=50:99", "--output-format=json"];
-            fio = say("fio", &[&job[..], &shown, &[&filename]].concat()).unwrap_or_default();
-            is_over.store(true, Ordering::Relaxed);
-        });
-        fuse.delay_reads(Duration::ZERO);
+        let job = ["--name=reads", "--rw=randread", "--bs=4k", "--direct=1", "--runtime=20"];
+        let shown = ["--time_based", "--percentile_list=50:99:99.9", "--output-format=json"];
+        let jobs = ["--numjobs=4", "--thread", "--group_reporting"];
+        // Its own waiting for a processor is not the device's.
+        let fio_first = ["-f", "50", "fio"];
+        let all = [&fio_first[..], &job, &shown, &jobs, &[&filename]].concat();
+        fio = say("chrt", &all).unwrap_or_default();
     };
-    let Some((_, requests)) = timed(Path::new(disk.device()), work) else { return };
+    let Some((_, requests)) = timed(Path::new(slow.disk.device()), work) else { return };
     let fio: serde_json::Value = serde_json::from_str(&fio[fio.find('{').unwrap()..]).unwrap();
-    let fio = &fio["jobs"][0]["read"]["clat_ns"];
+    let fio = &fio["jobs"][0]["read"]["clat_ns"]["percentile"];
     // fio reads a little to see the partitions' table, and others do.
-    let times = requests.times.iter().filter(|times| times.kind == RequestKind::Read);
-    let total = times.map(|times| times.total.clone()).reduce(|sum, one| sum.plus(&one)).unwrap();
-    let total = total.summary();
-    let ratio = |us: Option<f64>, percentile: &str| {
-        us.unwrap() * 1000.0 / fio["percentile"][percentile].as_f64().unwrap()
-    };
-    let ratios = [ratio(total.p50, "50.000000"), ratio(total.p99, "99.000000")];
-    assert!(ratios.iter().all(|ratio| (ratio - 1.0).abs() < 0.03), "{ratios:?}: {fio}");
+    let of_fio =
+        ["50.000000", "99.000000", "99.900000"].map(|name| fio[name].as_f64().unwrap() / 1e3);
+    let ours = read_percentiles_us(&requests);
+    let _ = writeln!(stderr(), "the device: {:.0?} us", slow.percentiles_us());
+    assert_agree(ours, of_fio);
 }
 
 const TIMED_RUN: [&str; 6] = ["run", "--run-time", "4", "--update-pct", "20", "--json"];
