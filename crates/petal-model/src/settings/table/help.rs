@@ -38,19 +38,16 @@ fn entry(text: &mut String, parameter: &Parameter, width: usize) {
         parameter.taken_by.words()
     );
     wrap(text, 6, width, &values);
-    for (how, engines) in ways_of(parameter, described) {
+    for (how, engines) in exceptions(parameter) {
         wrap(text, 6, width, &format!("{engines}: {how}."));
     }
 }
 
-/// Returns the ways in which engines treat a parameter otherwise, in words, each with its engines.
-fn ways_of(
-    parameter: &Parameter,
-    words: impl Fn(Support) -> Option<String>,
-) -> Vec<(String, String)> {
+/// Returns the ways in which engines treat a parameter otherwise, each with its engines.
+fn exceptions(parameter: &Parameter) -> Vec<(String, String)> {
     let mut ways: Vec<(String, String)> = Vec::new();
     for engine in support::ENGINES {
-        let Some(how) = words(engine.support(parameter)) else { continue };
+        let Some(how) = described(engine.support(parameter)) else { continue };
         match ways.iter_mut().find(|(known, _)| *known == how) {
             Some((_, engines)) => *engines = format!("{engines}, {}", engine.product),
             None => ways.push((how, engine.product.to_owned())),
@@ -96,7 +93,8 @@ pub fn markdown() -> String {
     let mut page = String::from("# Parameters\n\n");
     page.push_str(
         "This page is made from petal's table of parameters. `petal help parameters` also has the \
-         ranges and conditions of values, and why an engine refuses one.\n\n",
+         range and conditions of each value, and the engines that treat a parameter otherwise. petal \
+         refuses a parameter that an engine cannot follow, and never ignores one.\n\n",
     );
     page.push_str(INTRODUCTION);
     page.push_str(
@@ -111,7 +109,6 @@ pub fn markdown() -> String {
             markdown_entry(&mut page, parameter);
         }
     }
-    markdown_engines(&mut page);
     page
 }
 
@@ -138,46 +135,4 @@ fn markdown_entry(page: &mut String, parameter: &Parameter) {
         false => format!(". {}", capitalised(&kind)),
     };
     let _ = writeln!(page, "- `{key}` ({default}): {meaning}{values}{commands}.");
-}
-
-fn markdown_engines(page: &mut String) {
-    let _ = write!(
-        page,
-        "\n## Support by engine\n\nAn engine supports all others in full. *Embedded*: \
-         {EMBEDDED}. *No effect*: accepted from a file, refused as a flag.\n\n"
-    );
-    // Parameters that the engines treat alike share an entry.
-    let mut entries: Vec<(String, Vec<String>)> = Vec::new();
-    for parameter in PARAMETERS {
-        let ways = ways_of(parameter, brief);
-        let ways: Vec<String> = ways
-            .into_iter()
-            .map(|(how, engines)| format!("{how} ({})", engines.replace(EMBEDDED, "embedded")))
-            .collect();
-        if ways.is_empty() {
-            continue;
-        }
-        let (ways, key) = (ways.join("; "), format!("`{}`", parameter.key));
-        match entries.iter_mut().find(|(known, _)| *known == ways) {
-            Some((_, keys)) => keys.push(key),
-            None => entries.push((ways, vec![key])),
-        }
-    }
-    for (ways, keys) in entries {
-        let _ = writeln!(page, "- {}: {ways}.", keys.join(", "));
-    }
-}
-
-/// Names of the databases in petal's own process, as the page lists them.
-const EMBEDDED: &str = "SQLite, redb, LMDB, RocksDB";
-
-/// Says in few words how an engine treats a parameter; `None` if there is nothing to say.
-fn brief(support: Support) -> Option<String> {
-    match support {
-        Support::Full => None,
-        Support::Remark(text) => Some(text.to_owned()),
-        Support::Only { values, .. } => Some(format!("only {}", values.join(" or "))),
-        Support::NoEffect { .. } => Some("no effect".to_owned()),
-        Support::Refused { .. } => Some("refused".to_owned()),
-    }
 }
