@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Group, PARAMETERS, Parameter, Support, TakenBy, ValueKind, support};
+use super::{Group, Parameter, Support, TakenBy, ValueKind, support};
 use crate::settings::paragraph::paragraph;
 
 const WIDTH_MIN: usize = 40;
