@@ -110,6 +110,9 @@ class Postgres:
             "SELECT count(*) FROM pg_class;"
         )
 
+    def settle(self):
+        pass
+
     def put(self, values):
         return " ".join(f"SET {name} = {value};" for name, value in values.items())
 
@@ -183,6 +186,13 @@ class Mariadb:
 
     def evict(self):
         return "SELECT COUNT(pad) FROM other; SELECT COUNT(pad) FROM other;"
+
+    def settle(self):
+        """Waits for the purge of old rows: limited reads would make it last minutes, and costs waits for it."""
+        for _ in range(600):
+            if int(sql("SHOW GLOBAL STATUS LIKE 'Innodb_history_list_length';").split()[1]) < 10:
+                return
+            time.sleep(0.2)
 
     def put(self, values):
         if not values:
@@ -418,7 +428,7 @@ def reason(server, name, form, fastest, cures):
 
 
 def tables(all_kept):
-    print("\n| server | defaults | measured at 0 % | best | slowest choice of each |\n|---|--:|--:|--:|---|")
+    print("\n| server | reads/s | defaults | measured at 0 % | best | without nearly correlated ranges | slowest choice of each |\n|---|--:|--:|--:|--:|---|---|")
     judged = []
     for kept in all_kept:
         depths, count = kept["depths"], len(kept["queries"])
@@ -427,11 +437,16 @@ def tables(all_kept):
         best = min(others, key=lambda one: (len(one[0].wrong), one[0].loss), default=(None, None))
         verdicts = [of["defaults"], of.get("measured"), best[0]]
         cells = [f"{count - len(one.wrong)} of {count}" if one else "no prices" for one in verdicts]
-        print(f"| {kept['server']} | {' | '.join(cells)} | {', '.join(one.worst for one in verdicts if one)} |")
+        rest = [query["name"] for query in kept["queries"] if "nearly" not in query["name"]]
+        of_rest = ", ".join(str(len(set(rest) - set(one.wrong))) for one in verdicts if one)
+        print(
+            f"| {kept['server']} | {kept['storage'].split()[0]} | {' | '.join(cells)} | {of_rest} of {len(rest)} "
+            f"| {', '.join(one.worst for one in verdicts if one)} |"
+        )
         judged.append((kept, of, [one for one, _ in others], best[1]))
     for kept, of, _, best in judged:
         if best:
-            print(f"\n{kept['server']}: measured {kept['measured']}, ahead {kept['depths']['measured']}; best {best}")
+            print(f"\n{kept['server']}, {kept['storage']}: measured {kept['measured']}, ahead {kept['depths']['measured']}; best {best}")
             right = {name: len(kept["queries"]) - len(Verdict(kept, chosen, kept["depths"]["measured"]).wrong) for name, chosen in kept["alone"].items()}
             usual = len(kept["queries"]) - len(of["measured"].wrong)
             print(f"{usual} are right; with one price multiplied: " + ", ".join(f"{name}: {number}" for name, number in right.items() if number != usual))
@@ -460,6 +475,8 @@ def tried(base, queries):
 
 
 def held_out(name, storage, queries):
+    limit(None, None)
+    DB.settle()
     limit(*storage)
     settings = costs()["settings"]
     depth = next((int(price(one)) for one in settings if one["price"] == "depth"), None)
@@ -485,7 +502,7 @@ def held_out(name, storage, queries):
         kept["alone"] = {label: letters(of) for label, of in zip(scaled, plans(list(scaled.values()), queries))}
         kept["tried"] = tried(measured, queries)
         sql(DB.put(usual))
-    path = pathlib.Path(f"costs-{kept['server'].replace(' ', '-')}.json")
+    path = pathlib.Path(f"costs-{kept['server']}-{name.split()[0].replace(',', '')}.json".replace(" ", "-"))
     path.write_text(json.dumps(kept))
     print(f"all times and plans are in {path}", flush=True)
 
