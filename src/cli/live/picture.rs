@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use petal_judge::petals::{Petals, Point};
+use petal_judge::petals::{PetalLine, Petals, Point};
 use petal_model::record::sweep_order::CellRun;
 use petal_model::record::{RebuiltBecause, Run, Second, Severity};
 use petal_model::settings::printable::printable_line;
@@ -270,6 +270,10 @@ impl Picture {
             self.put(Tone::Plain, row);
         }
         let rows = body.saturating_sub(self.rows.len() + 1);
+        let points = match points.len() > rows {
+            true => table::within(self.size.columns, || points_in_brief(&live.petals)),
+            false => points,
+        };
         for row in points.iter().take(rows) {
             self.put(Tone::Plain, row);
         }
@@ -325,24 +329,46 @@ fn name(folder: &Path) -> Cow<'_, str> {
     folder.file_name().unwrap_or_default().to_string_lossy()
 }
 
-/// A row for each point of the petals: PIOPS with their interval, and the latency of a read.
-fn points(petals: &Petals) -> Vec<String> {
+/// Each line of the petals, and the begin of its row with its letter.
+fn lettered_lines(petals: &Petals) -> impl Iterator<Item = (String, &PetalLine)> {
     let letters: Vec<_> = chart::drawn_lines(petals).collect();
-    let mut rows = Vec::new();
-    for line in &petals.lines {
+    petals.lines.iter().map(move |line| {
         let letter = letters.iter().find(|(_, drawn)| drawn.name == line.name);
         let letter = letter.map_or('-', |(letter, _)| *letter);
-        rows.push(format!("{letter}  {}", line.name));
-        rows.extend(line.points.iter().map(point_row));
-    }
-    rows
+        (format!("{letter}  "), line)
+    })
+}
+
+/// A row for each point of the petals: PIOPS with their interval, and the latency of a read.
+fn points(petals: &Petals) -> Vec<String> {
+    let rows = lettered_lines(petals).flat_map(|(letter, line)| {
+        let points: Vec<String> = line.points.iter().map(point_row).collect();
+        std::iter::once(letter + &line.name).chain(points)
+    });
+    rows.collect()
+}
+
+/// A paragraph for each line of the petals: sessions, and PIOPS with their interval.
+fn points_in_brief(petals: &Petals) -> Vec<String> {
+    let rows = lettered_lines(petals).flat_map(|(letter, line)| {
+        let points =
+            line.points.iter().map(|point| format!("{}: {}", point.sessions, piops_of(point)));
+        let points: Vec<String> = points.collect();
+        let text = format!("{}, PIOPS by sessions: {}", line.name, points.join("; "));
+        table::paragraph(&letter, "   ", &text).lines().map(str::to_owned).collect::<Vec<_>>()
+    });
+    rows.collect()
+}
+
+fn piops_of(point: &Point) -> String {
+    or_dash(point.piops.as_ref(), |estimate| match estimate.interval {
+        Some((from, to)) => format!("{} ({} to {})", rate(estimate.mean), rate(from), rate(to)),
+        None => rate(estimate.mean),
+    })
 }
 
 fn point_row(point: &Point) -> String {
-    let piops = or_dash(point.piops.as_ref(), |estimate| match estimate.interval {
-        Some((from, to)) => format!("{} ({} to {})", rate(estimate.mean), rate(from), rate(to)),
-        None => rate(estimate.mean),
-    });
+    let piops = piops_of(point);
     let read_us = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
     let runs = point.sources.len();
     let sessions = counted(point.sessions, "session");

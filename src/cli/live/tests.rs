@@ -98,6 +98,22 @@ fn a_sweep_in_80_columns_and_24_rows_without_unicode() {
 }
 
 #[test]
+fn each_line_of_a_sweep_is_named_in_80_columns_and_24_rows() {
+    let out = tempfile::tempdir().unwrap();
+    let dir = out.path().join("sweep-sqlite");
+    fs::create_dir(&dir).unwrap();
+    let (_folder, mut state) = sweep(&dir);
+    let LiveState::Sweep(live) = &mut state else { panic!() };
+    live.petals.lines = (0..3).flat_map(|_| live.petals.lines.clone()).collect();
+    for (number, line) in live.petals.lines.iter_mut().enumerate() {
+        line.name = format!("line {number}");
+    }
+    let text = text(&shown(&state, &[], size(80, 24, false)));
+    let is_named = |name: &str| text.contains(&format!("{name}, PIOPS by sessions: 1: "));
+    assert!(["a  line 0", "b  line 1", "c  line 2"].into_iter().all(is_named), "{text}");
+}
+
+#[test]
 fn every_size_is_filled_and_ends_with_the_keys() {
     let out = tempfile::tempdir().unwrap();
     let (_run, run) = run(&out.path().join("runs"));
