@@ -1,5 +1,7 @@
 //! Times of a server's own calls, next to those that the server measures.
 
+use std::io::{Write as _, stderr};
+
 use serde_json::Value;
 
 use crate::support::{Workplace, number, record, run, skip};
@@ -37,6 +39,8 @@ fn assert_agrees(run: &Value, [call, files, kind]: [&str; 3], share: f64) {
     let server = &run["io_latency_us"][kind];
     let ratio = |figure: &str| number(ours, figure) / number(server, figure);
     let (count, mean) = (ratio("/count"), ratio("/mean"));
+    let _ =
+        writeln!(stderr(), "{call} of {files}: count {count:.3}, mean {mean:.3} of the server's");
     assert!((count - 1.0).abs() < 0.1, "{call} of {files}: {ours} and {server}");
     assert!(mean > share && mean < 1.1, "{call} of {files}: {ours} and {server}");
 }
