@@ -193,13 +193,15 @@ pub fn fresh(matches: &ArgMatches) -> Fresh {
     if matches.get_flag("fresh") { Fresh::Always } else { Fresh::Never }
 }
 
-/// A share of 0.1 to 50 %.
+/// A share of 0.1 to 50 %, after the name of the figure if it is given: `2%` and `piops 2%`.
 fn share(text: &str) -> Result<f64, String> {
-    let percent = text.trim().strip_suffix('%').and_then(|text| text.trim().parse().ok());
+    let text = text.trim();
+    let number = text.strip_prefix("piops ").unwrap_or(text).trim();
+    let percent = number.strip_suffix('%').and_then(|text| text.trim().parse().ok());
     percent
         .filter(|percent| (0.1..=50.0).contains(percent))
         .map(|percent: f64| percent / 100.0)
-        .ok_or_else(|| "write a share from 0.1% to 50%, such as 2%".to_owned())
+        .ok_or_else(|| "write a share of PIOPS from 0.1% to 50%, such as 2%".to_owned())
 }
 
 /// Shows the plan, or does the sweep and shows its result.
@@ -347,4 +349,18 @@ fn shown(planned: &Planned, before: Option<&Sweep>) -> String {
         let _ = writeln!(text, "  round {round}: {}", order.join(" "));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_precision_may_name_piops_and_nothing_else() {
+        assert_eq!(share("2%"), Ok(0.02));
+        assert_eq!(share("piops 2.5 %"), Ok(0.025));
+        for wrong in ["2", "ops 2%", "piops", "60%", "piops piops 2%"] {
+            assert!(share(wrong).is_err(), "{wrong}");
+        }
+    }
 }
