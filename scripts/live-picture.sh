@@ -1,13 +1,12 @@
 #!/bin/sh
-# Captures the full screen of real work with tmux: the text in docs/recipes/live.md, in the terminal's
-# characters, and docs/images/live.svg, which shows petal demo from its start. It takes about five minutes:
+# Captures the full screen of real work with tmux: docs/images/live-run.svg shows a run, and
+# docs/images/live.svg petal demo from its start. It takes about five minutes:
 #   cargo build --release && sh scripts/live-picture.sh     PETAL: another program
 # docs/images/live-browser.png is the demo in a browser:
 #   cargo test --test integration the_picture_of_the_demo_in_a_browser -- --ignored
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 petal=${PETAL:-$root/target/release/petal}
-page=$root/docs/recipes/live.md
 work=$(mktemp -d "$root/target/live-XXXXXX")
 socket=$work/tmux
 trap 'tmux -S "$socket" kill-server 2>/dev/null || true; rm -rf "$work"' EXIT
@@ -29,19 +28,24 @@ captured() {
     tmux -S "$socket" capture-pane -p
 }
 
-# Draws the frames in files as one picture, each for a second.
+# Draws the frames in files as one picture with a title, each for a second.
 svg() {
-    awk -v frames=$# '
+    title=$1
+    shift
+    awk -v frames=$# -v title="$title" '
         FNR == 1 {
             if (NR > 1) print "</g>"
             from = at++ / frames; to = at / frames
             printf "<g visibility=\"%s\">", at == frames ? "visible" : "hidden"
-            printf "<animate attributeName=\"visibility\" calcMode=\"discrete\" repeatCount=\"indefinite\" "
-            printf "dur=\"%ds\" values=\"hidden;visible;hidden\" keyTimes=\"0;%.4f;%.4f\"/>\n", frames, from, to
+            if (frames > 1) {
+                printf "<animate attributeName=\"visibility\" calcMode=\"discrete\" repeatCount=\"indefinite\" "
+                printf "dur=\"%ds\" values=\"hidden;visible;hidden\" keyTimes=\"0;%.4f;%.4f\"/>", frames, from, to
+            }
+            print ""
         }
         BEGIN {
             print "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 664 412\" width=\"664\" role=\"img\">"
-            print "<title>The full screen of petal demo, from its start</title>"
+            print "<title>" title "</title>"
             print "<style>text{font:13px ui-monospace,Menlo,Consolas,\"DejaVu Sans Mono\",monospace;fill:#d8dee9;white-space:pre}</style>"
             print "<rect width=\"664\" height=\"412\" rx=\"8\" fill=\"#10161d\"/>"
         }
@@ -72,12 +76,5 @@ until [ $frame -lt $each ]; do
     chosen="frame$(printf %03d $frame) ${chosen:-}"
     frame=$((frame - each))
 done
-svg $chosen >"$root/docs/images/live.svg"
-{
-    sed '/^<!-- Screen: /,$d' "$page"
-    echo '<!-- Screen: written by scripts/live-picture.sh. -->'
-    printf '```\n'
-    cat run
-    printf '```\n<!-- End of the screen. -->\n'
-} >page
-cp page "$page"
+svg "The full screen of petal demo, from its start" $chosen >"$root/docs/images/live.svg"
+svg "The full screen of a run" run >"$root/docs/images/live-run.svg"
