@@ -92,10 +92,10 @@ EXPERIMENTS = [
     ("one writer's commits", 4, "--update-pct 100 --work-unit 1", dict(cpu=1.6, reads=40000), "commits"),
     ("RATE 50", 4, "--update-pct 0 --work-unit 4 --rate 50 --arrivals even", dict(cpu=1.6, reads=40000), "none"),
 ]
-# name, capacity, other programs that keep the processors busy, the resource that limits
+# name, capacity, other programs that keep the processors busy, the resource that limits if it is known before
 DEMOS = [
-    ("nothing limited from outside", dict(cpu=None), 0, "cpu"),
-    ("processors busy with 6 other programs", dict(cpu=None), 6, "cpu"),
+    ("nothing limited from outside", dict(cpu=None), 0, None),
+    ("processors busy with 6 other programs", dict(cpu=None), 6, None),
     ("0.3 processors", dict(cpu=0.3), 0, "cpu"),
     ("1,000 reads/s", dict(cpu=None, reads=1000), 0, "reads"),
 ]
@@ -344,7 +344,7 @@ def demos():
         said = {**SAID, "others_work": {"cpu"}}.get(shown["limited_by"]["by"], {"none"})
         cell = lambda it: "-" if it is None else "{:.2f} ({:.2f} to {:.2f})".format(it["elasticity"], *it["interval"])
         cells = " | ".join(cell(found.get(of)) for of in names)
-        print(f"| {name} | {shown['sessions']} | {cells} | {shown['limited_by']['words']} | {'yes' if truth in said else 'NO'} |", flush=True)
+        print(f"| {name} | {shown['sessions']} | {cells} | {shown['limited_by']['words']} | {'-' if truth is None else 'yes' if truth in said else 'NO'} |", flush=True)
 
 
 def whatif():
