@@ -200,10 +200,23 @@ fn s_on_an_attached_screen_stops_the_petal_that_works_there() {
 
 #[test]
 fn a_calibration_is_watched_from_a_second_process_and_its_result_is_printed() {
-    let work = Workplace::new();
     let calibration =
         ["calibrate", "cal.dat", "--size", "32M", "--seconds", "60", "--depths", "1,4"];
-    let calibration = work.petal(calibration).start();
+    is_watched(&calibration, &["RANDOM READS", "interrupted"]);
+}
+
+#[test]
+fn costs_are_watched_from_a_second_process_and_their_result_is_printed() {
+    let database = "sqlite:data?cache=4M";
+    let costs = ["costs", "--db", database, "--scale", "32M", "--seconds", "60", "--sessions", "1"];
+    is_watched(&costs, &["us a block", "interrupted"]);
+}
+
+/// Watches work that notes its progress, stops it from there, and reads its result.
+#[track_caller]
+fn is_watched(command: &[&str], words: &[&str]) {
+    let work = Workplace::new();
+    let watched = work.petal(command).start();
     until("its progress", || {
         work.runs().first().is_some_and(|folder| folder.join("progress.ndjson").exists())
     });
@@ -218,8 +231,10 @@ fn a_calibration_is_watched_from_a_second_process_and_its_result_is_printed() {
     shown.until_it_shows("s stops it cleanly");
     shown.press("s");
     let after = shown.ends(0);
-    assert!(after.contains("RANDOM READS") && after.contains("interrupted"), "{after}");
-    calibration.ends().exited(130);
+    for of_result in words {
+        assert!(after.contains(of_result), "{of_result} is not in {after}");
+    }
+    watched.ends().exited(130);
     assert!(!folder.join("progress.ndjson").exists());
     let over = work.petal(["attach", folder.to_str().unwrap()]).exits(3);
     over.telling(&["no petal is at work there; petal report shows its record"]);

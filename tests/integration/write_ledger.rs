@@ -21,7 +21,8 @@ fn run_at(url: &str, scale: &str) -> Option<(Workplace, Value)> {
     run_after(url, scale, &|| {}, &[])
 }
 
-/// The same, with work between the load and the run, and more arguments.
+/// Loads, lets other work be done, runs UPDATEs with more arguments, and returns the record, as
+/// [`run_at`] does.
 fn run_after(
     url: &str,
     scale: &str,
