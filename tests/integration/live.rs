@@ -202,19 +202,19 @@ fn s_on_an_attached_screen_stops_the_petal_that_works_there() {
 fn a_calibration_is_watched_from_a_second_process_and_its_result_is_printed() {
     let calibration =
         ["calibrate", "cal.dat", "--size", "32M", "--seconds", "60", "--depths", "1,4"];
-    is_watched(&calibration, &["RANDOM READS", "interrupted"]);
+    is_watched(&calibration, "measuring", &["RANDOM READS", "interrupted"]);
 }
 
 #[test]
 fn costs_are_watched_from_a_second_process_and_their_result_is_printed() {
     let database = "sqlite:data?cache=4M";
     let costs = ["costs", "--db", database, "--scale", "32M", "--seconds", "60", "--sessions", "1"];
-    is_watched(&costs, &["us a block", "interrupted"]);
+    is_watched(&costs, "a stop keeps the whole ones", &["us a block", "interrupted"]);
 }
 
-/// Watches work that notes its progress, stops it from there, and reads its result.
+/// Watches work that notes its progress, stops it after a second of `phase`, and reads its result.
 #[track_caller]
-fn is_watched(command: &[&str], words: &[&str]) {
+fn is_watched(command: &[&str], phase: &str, words: &[&str]) {
     let work = Workplace::new();
     let watched = work.petal(command).start();
     until("its progress", || {
@@ -223,9 +223,11 @@ fn is_watched(command: &[&str], words: &[&str]) {
     let folder = work.run_folder();
     let mut shown = OnTerminal::start(&work, &format!("attach {}", folder.display()));
     shown.until_it_shows("petal attach 2");
-    until("a measurement", || {
+    until(phase, || {
         let text = shown.text();
-        text.split("measuring: ").skip(1).any(|now| !now.starts_with('0'))
+        let lines =
+            text.split(phase).skip(1).map(|after| after.trim_start_matches([')', ':', ' ']));
+        lines.into_iter().any(|now| !now.starts_with('0'))
     });
     shown.press("s");
     shown.until_it_shows("s stops it cleanly");

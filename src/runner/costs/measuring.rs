@@ -18,6 +18,12 @@ use petal_model::workload::scatter::{Permutation, mix};
 const SAMPLE_MOST: Duration = Duration::from_secs(1);
 /// Rounds that should fit into the whole time.
 const ROUNDS_WANTED: u32 = 10;
+/// Phases of the first rounds, of which the last one holds for all others.
+const PHASES: [&str; 3] = [
+    "trying each measurement",
+    "first round (a stop keeps no result yet)",
+    "further rounds (a stop keeps the whole ones)",
+];
 const SAMPLE_LEAST: Duration = Duration::from_millis(10);
 /// Accesses in memory are repeated until they took so long.
 const REPEAT_LENGTH: Duration = Duration::from_millis(30);
@@ -138,10 +144,13 @@ impl CostRounds<'_> {
         let began = Instant::now();
         let planned = self.plan.length;
         let wanted = sample_length(planned, count);
-        context.watch.phase("measuring", planned.as_secs(), ProgressUnit::Seconds);
-        let mut shown = 0;
+        let (mut left, mut shown) = (planned.as_secs(), 0);
         for round in 0.. {
             let begun = Instant::now();
+            if let Some(words) = PHASES.get(round as usize) {
+                (left, shown) = (left - shown, 0);
+                context.watch.phase(words, left, ProgressUnit::Seconds);
+            }
             let order = Permutation::new(count as u64, mix(self.plan.seed ^ u64::from(round)));
             let mut samples = vec![None; count];
             for at in (0..count as u64).map(|at| order.apply(at) as usize) {
@@ -161,7 +170,7 @@ impl CostRounds<'_> {
                         };
                 }
                 samples[at] = Some(sample);
-                let seconds = began.elapsed().min(planned).as_secs();
+                let seconds = left.min(began.elapsed().as_secs() - (planned.as_secs() - left));
                 context.watch.advance(seconds - shown);
                 shown = seconds;
             }
