@@ -6,8 +6,8 @@ CARGO ?= cargo
 
 # Builds petal, loads a small data set on the embedded default, runs a short sweep and a last run at the
 # peak; leaves petals and what limits them.
-demo: build
-	./target/release/petal demo
+demo:
+	$(CARGO) run --release --locked -- demo
 
 build:
 	$(CARGO) build --release --locked

@@ -45,6 +45,14 @@ pub fn list(name: &'static str, values: &'static str, help: &'static str) -> Arg
 const TEMPLATE: &str =
     "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}{all-args}{after-help}";
 
+/// Adds examples and notes. `-h` is one screen: `--help` alone shows the notes, and the rare options.
+pub fn one_screen(command: Command, examples: &str, notes: &str, rare: &[&str]) -> Command {
+    let is_rare = |arg: &Arg| rare.contains(&arg.get_id().as_str());
+    let hidden = |arg: Arg| if is_rare(&arg) { arg.hide_short_help(true) } else { arg };
+    let command = command.after_help(examples.to_owned()).mut_args(hidden);
+    command.after_long_help(format!("{examples}\n\n{notes}"))
+}
+
 /// Adds `--conf`, and a flag for every parameter that the command takes. The help begins with the flags
 /// that most calls have; the command's others are under their own heading.
 pub fn with_settings(command: Command, kind: CommandKind) -> Command {
@@ -88,7 +96,7 @@ pub fn limits(help: &'static str) -> Arg {
 pub fn objective() -> Arg {
     Arg::new("objective")
         .long("max-latency")
-        .value_name("EVENT.FIGURE=TIME")
+        .value_name("BOUND")
         .value_parser(|text: &str| text.parse::<Objective>())
         .help("Find the highest load within it: op.p99=2ms, read.avg=500us; with RATE operations count from \
              when they were due")

@@ -33,14 +33,13 @@ Examples:
   petal awr --format awr_info awr.txt.*     the columns of awr_info, for scripts
   petal awr --format events awr.txt.*       a row for each wait event
   petal awr --format tablespaces awr.txt.*  CSV; also files, and io: functions
-  petal awr --over-time --html week.html awr/
-                                            outliers against the same hours of
-                                            other days
+  petal awr --over-time --html week.html awr/  unusual hours, and the worst
   petal awr --xlsx awr.xlsx results/        a workbook: petals, columns, waits
   petal awr --petals out.html awr_0_*.txt awr_20_*.txt
   petal awr --petals out.html \\
-    --pattern '{update_pct}/{sessions}/awr.txt' results/
+    --pattern '{update_pct}/{sessions}/awr.txt' results/";
 
+const NOTES: &str = "\
 Reads text, HTML, .mht, mails, copies with tabs and Markdown tables, excerpts;
 gzip'd, in zip and tar archives; 9i to 23ai: AWR of an instance, of a cluster,
 of a pluggable database, and Statspack. docs/awr.md describes every column.
@@ -55,9 +54,8 @@ const TITLE: &str = "AWR reports";
 const DEPTH_MAX: usize = 64;
 
 pub fn command() -> Command {
-    args::with_workbook(Command::new("awr"))
+    let command = args::with_workbook(Command::new("awr"))
         .about("Read Oracle AWR and Statspack reports into rows of figures")
-        .after_help(EXAMPLES)
         .arg(args::full())
         .arg(args::paths("files", "FILE|DIR", "Reports, or folders to look for them in"))
         .arg(flag("csv", "Print all columns as CSV"))
@@ -83,7 +81,8 @@ pub fn command() -> Command {
             "pattern",
             "PATTERN",
             "Factors from the names of files, such as 'awr_{update_pct}_{sessions}.txt'; * is anything",
-        ))
+        ));
+    args::one_screen(command, EXAMPLES, NOTES, &[])
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {

@@ -28,8 +28,9 @@ Examples:
   petal calibrate /dev/nvme1n1 --destroy-data /dev/nvme1n1
   petal calibrate /data/x.dat --max-latency read.p99=10ms \\
     --max-latency log.p99=5ms
-  petal calibrate /data/x.dat --depths 1,16,64 --seconds 60 --json | jq .best
+  petal calibrate /data/x.dat --depths 1,16,64 --seconds 60 --json | jq .best";
 
+const NOTES: &str = "\
 The result is in petal-results/<UTC stamp>-calibrate/. A copy in the folder of
 --calibrations serves later runs on the same device. Ctrl-C keeps the
 measurements until then.";
@@ -39,10 +40,13 @@ const DEPTH_MAX: u32 = 4096;
 /// belong to runs.
 const FLAGS: [&str; 5] = ["BLOCK_SZ", "STORAGE_CACHE", "DIRECT_IO", "OUT", "CALIBRATIONS"];
 
+/// Options that `-h` leaves out.
+const RARE: [&str; 8] =
+    ["mix", "threads", "storage-cache", "direct-io", "out", "calibrations", "live", "metrics"];
+
 pub fn command() -> Command {
-    Command::new("calibrate")
+    let command = Command::new("calibrate")
         .about("Measure the device alone: requests and latency at every depth")
-        .after_help(EXAMPLES)
         .arg(
             Arg::new("path").value_name("PATH").required(true).help(
                 "A file that is not there yet, one of an earlier calibration, or a block device",
@@ -103,7 +107,8 @@ pub fn command() -> Command {
         ))
         .arg(args::destroy_data())
         .arg(live::arg())
-        .arg(metrics::arg())
+        .arg(metrics::arg());
+    args::one_screen(command, EXAMPLES, NOTES, &RARE)
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {

@@ -39,8 +39,9 @@ Examples:
   petal compare petal-results/*-costs        two results of petal costs
   petal compare A B --fail-if 'piops < -5%'  for a script; several may be given
   petal compare A B --html page.html         a page with charts, one file
-  petal compare A B --format markdown        a comment for a pull request
+  petal compare A B --format markdown        a comment for a pull request";
 
+const NOTES: &str = "\
 An interval needs three runs on each side. Sides that were run in turn are
 paired by round. Others are compared by Welch's test, and the difference
 includes any drift between them. p is corrected for the number of cells (Holm).
@@ -54,9 +55,8 @@ all cells is past it, or a cell is proven past it); 2 usage; 3 environment;
 complete run on a side.";
 
 pub fn command() -> Command {
-    Command::new("compare")
+    let command = Command::new("compare")
         .about("Compare runs, sweeps or tables of figures, with intervals")
-        .after_help(EXAMPLES)
         .arg(
             Arg::new("side")
                 .value_name("SIDE")
@@ -84,7 +84,8 @@ pub fn command() -> Command {
         .arg(args::objective())
         .args(AnswerFormat::args())
         .arg(args::full())
-        .arg(args::path("html", "FILE", "Also write the comparison as a page, one file"))
+        .arg(args::path("html", "FILE", "Also write the comparison as a page, one file"));
+    args::one_screen(command, EXAMPLES, NOTES, &["baseline", "factors", "in-turn"])
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {

@@ -305,6 +305,19 @@ mod tests {
         }
     }
 
+    /// `--help` has the rest.
+    #[test]
+    fn the_short_help_of_every_command_is_one_screen() {
+        const LINES: usize = 40;
+        let mut all = super::command();
+        all.build();
+        let helps = all
+            .get_subcommands()
+            .map(|command| command.clone().term_width(COLUMNS).render_help().to_string());
+        let long: Vec<String> = helps.filter(|help| help.lines().count() > LINES).collect();
+        assert!(long.is_empty(), "{}", long.join("\n"));
+    }
+
     /// Rates of the whole run include its warm-up.
     #[test]
     fn examples_take_the_rates_of_the_steady_window() {

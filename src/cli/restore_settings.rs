@@ -17,7 +17,7 @@ use super::source;
 
 const EXAMPLES: &str = "\
 Examples:
-  petal restore-settings petal-out/sweep-postgres-1a2b3c4d
+  petal restore-settings petal-results/sweep-postgres-1a2b3c4d
   petal restore-settings DIR --restart-server 'systemctl restart postgresql'
   petal restore-settings DIR --db postgres://admin@one/petal --force
 

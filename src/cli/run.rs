@@ -37,7 +37,10 @@ Examples:
                                              experiments: what limits it?
   petal run -s 4 --rate 500                  open loop: response times, counted
                                              from when each operation was due
-  petal run -s 4 --json | jq .steady.per_second   figures for a script
+  petal run -s 4 --json | jq .steady.per_second   figures for a script";
+
+const NOTES: &str = "\
+More examples:
   petal run --update-pct 30 --run-time 14400 --until-steady=200G
   petal run --update-pct 100 --ledger /elsewhere/1.ledger   cut the power, then
                                              petal verify
@@ -56,7 +59,6 @@ pub fn command() -> Command {
         .before_help(
             "Example: petal run -s 4 -t 8 --update-pct 20 --run-time 300 --db sqlite:/data",
         )
-        .after_help(EXAMPLES)
         .arg(
             Arg::new("form")
                 .value_name("N")
@@ -130,7 +132,7 @@ pub fn command() -> Command {
         .arg(live::arg())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
-    args::with_settings(command, CommandKind::Run)
+    args::one_screen(args::with_settings(command, CommandKind::Run), EXAMPLES, NOTES, &[])
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {

@@ -40,8 +40,9 @@ Examples:
   petal sweep --sessions 8 --server-setting shared_buffers=1GB,4GB \\
     --restart-server 'systemctl restart postgresql'   once for a block of cells
   petal sweep --sessions 1,2,4,8 --dry-run    cells, order and time, and no run
-  mpiexec -n 4 petal sweep --sessions 4,8,16  driven by four hosts together
+  mpiexec -n 4 petal sweep --sessions 4,8,16  driven by four hosts together";
 
+const NOTES: &str = "\
 A list of values makes an axis. Each combination of values is a cell. A round
 runs each cell once, and each round has another order. --ladder and --adaptive
 choose cells as they go; --sessions is then a range, such as 1-64. The same
@@ -54,7 +55,6 @@ pub fn command() -> Command {
         .before_help(
             "Example: petal sweep --sessions 1,2,4,8,16 --update-pct 0,20 --repeats 3",
         )
-        .after_help(EXAMPLES)
         .arg(value(
             "sessions",
             "N,N,...",
@@ -108,7 +108,7 @@ pub fn command() -> Command {
         .arg(live::arg())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
-    args::with_settings(command, CommandKind::Sweep)
+    args::one_screen(args::with_settings(command, CommandKind::Sweep), EXAMPLES, NOTES, &[])
         .mut_arg("DB", |arg| arg.action(ArgAction::Append))
 }
 
