@@ -18,6 +18,7 @@ import json
 import os
 import pathlib
 import pwd
+import random
 import re
 import select
 import shutil
@@ -70,9 +71,15 @@ def run(*command, **options):
 
 
 def free_port():
-    with socket.socket() as it:
-        it.bind(("127.0.0.1", 0))
-        return it.getsockname()[1]
+    """A port below those of outgoing connections, one of which might take it before its server starts."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as it:
+            try:
+                it.bind(("", port))
+            except OSError:
+                continue
+            return port
 
 
 def newest(pattern):

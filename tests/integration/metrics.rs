@@ -2,17 +2,13 @@
 //! of the dashboard.
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Workplace, skip, until};
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+use crate::support::{Workplace, free_port, skip, until};
 
 /// The head and the body of an answer; None while nobody listens.
 fn get(port: u16, path: &str) -> Option<(String, String)> {
@@ -120,7 +116,7 @@ fn the_page_is_of_this_host_and_holds_no_secret() {
     let work = Workplace::loaded(1, "8M");
     let port = free_port();
     let listen = format!("127.0.0.1:{port}");
-    let mut run = work.petal(["run", "--run-time", "60", "--metrics", &listen]).start();
+    let mut run = work.petal(["run", "--run-time", "600", "--metrics", &listen]).start();
     run.until("the page is there", || get(port, "/metrics").is_some());
     run.until("a second is over", || {
         get(port, "/metrics").unwrap().1.contains("petal_operations_total")

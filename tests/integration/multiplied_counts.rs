@@ -5,11 +5,10 @@
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::net::TcpListener;
 use std::path::PathBuf;
 
 use crate::read_files::{LEDGER_START, ReadFile, ledger_header, some, with_header, words, written};
-use crate::support::{Petal, Workplace, is_long};
+use crate::support::{Petal, Workplace, free_port, is_long};
 
 /// Far more than any of these needs, and far less than what a file claims.
 const BUDGET: &str = "ulimit -t 60; ulimit -v 4000000";
@@ -225,7 +224,7 @@ fn settings_are_bounded() {
 /// A tnsnames.ora that names a port where nobody listens.
 fn addresses_are_bounded() {
     let work = Workplace::new();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let text = format!(
         "own = (DESCRIPTION=(CONNECT_TIMEOUT=1)(RETRY_COUNT=1)(ADDRESS=(PROTOCOL=tcp)\
          (HOST=127.0.0.1)(PORT={port}))(CONNECT_DATA=(SERVICE_NAME=own)))\n"

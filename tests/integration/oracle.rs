@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 
 use crate::certificates::certificates;
-use crate::support::Workplace;
+use crate::support::{Workplace, free_port};
 
 /// A peer that does `serve` with each connection; its port.
 fn peer(serve: fn(TcpStream)) -> u16 {
@@ -142,7 +142,7 @@ struct TlsServer(std::process::Child, u16);
 
 impl TlsServer {
     fn start(certificate: &std::path::Path, key: &std::path::Path) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let server = std::process::Command::new("openssl")
             .args(["s_server", "-quiet", "-accept", &format!("127.0.0.1:{port}")])
             .arg("-cert")

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Ended, Running, Workplace, count, findings, number, record};
+use crate::support::{Ended, Running, Workplace, count, findings, free_port, number, record};
 
 const DEVICE: [&str; 2] = ["--db", "device:shared.dat"];
 
@@ -99,8 +99,7 @@ fn first(mut ranks: Vec<Ended>) -> Ended {
 #[test]
 fn ranks_leave_one_record_and_one_of_them_serves_metrics() {
     let ranks = Ranks::on_a_device(3);
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let port = port.to_string();
+    let port = free_port().to_string();
     let args = [
         "run",
         "-t",

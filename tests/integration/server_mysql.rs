@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::keeper::Keeper;
-use crate::server_postgres::{free_port, user_numbers};
-use crate::support::{LIMIT, Running, skip};
+use crate::server_postgres::user_numbers;
+use crate::support::{LIMIT, Running, free_port, skip};
 
 /// Who runs servers when the tests are root's.
 const ORDINARY_USER: &str = "mysql";

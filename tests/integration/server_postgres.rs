@@ -5,7 +5,6 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +17,7 @@ use postgres::{Client, NoTls, SimpleQueryMessage};
 use tempfile::TempDir;
 
 use crate::keeper::Keeper;
-use crate::support::{LIMIT, skip};
+use crate::support::{LIMIT, free_port, skip};
 
 /// Who runs servers when the tests are root's.
 const ORDINARY_USER: &str = "postgres";
@@ -94,10 +93,6 @@ fn write_as_ordinary_user(path: &Path, text: &str) {
     if let Some((user, group)) = ordinary_user() {
         chown(path, Some(user), Some(group)).unwrap();
     }
-}
-
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 impl Server {

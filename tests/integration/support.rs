@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::net::{Ipv4Addr, TcpListener};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,6 +26,23 @@ pub const PETAL: &str = env!("CARGO_BIN_EXE_petal");
 
 /// Held by tests whose figures others on the machine would spoil.
 pub static ALONE: Mutex<()> = Mutex::new(());
+
+/// A port where nobody listens, for a server that starts later. It is below the ports of outgoing
+/// connections, one of which might take it before that server does.
+pub fn free_port() -> u16 {
+    const FIRST: u32 = 10_000;
+    const COUNT: u32 = 22_000;
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    loop {
+        // Processes that test at the same time begin at different ports.
+        let begin = std::process::id().wrapping_mul(577);
+        let at = begin.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed)) % COUNT;
+        let port = u16::try_from(FIRST + at).unwrap();
+        if TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() {
+            return port;
+        }
+    }
+}
 
 /// Waits until `done`, which must come.
 #[track_caller]
