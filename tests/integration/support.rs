@@ -310,10 +310,15 @@ impl Running {
     }
 }
 
-/// True until a process has gone, or waits only to be reaped.
+/// True until a process has gone, or waits only to be reaped. Its first thread may have ended while
+/// others, in calls on a busy disk, still hold its files.
 fn has_files(process: u32) -> bool {
-    let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    state.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        let state = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = state.rsplit(") ").next().unwrap_or_default();
+        !state.is_empty() && !state.starts_with(['Z', 'X'])
+    })
 }
 
 impl Drop for Running {
