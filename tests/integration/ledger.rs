@@ -3,7 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::process::{Command, ExitStatus};
 
 use serde_json::Value;
 
@@ -399,29 +401,34 @@ fn mysql_keeps_what_it_acknowledged_when_it_is_killed() {
     assert_eq!(count(&found, "/lost_rows"), changed(&work, 1, 501..541));
 }
 
-/// A pipe, and a program that stands for `ssh safe` and reads it.
-fn piped(work: &Workplace, reader: &str) -> std::process::Child {
-    crate::support::run("mkfifo", &[work.path("ledger.pipe").to_str().unwrap()]).unwrap();
-    let shell = format!("exec <{}; {reader}", work.path("ledger.pipe").display());
-    let mut shell_of = std::process::Command::new("sh");
-    shell_of.args(["-c", &shell]).current_dir(work.path(".")).spawn().unwrap()
-}
-
-/// The pipe has a reader as soon as the shell has opened it, which waits for petal.
-fn run_into_pipe(work: &Workplace, more: &[&str]) -> crate::support::Petal {
+/// A run into a pipe that a program reads, which stands for `ssh safe`. Both have ended.
+fn run_into_pipe(work: &Workplace, reader: &str, more: &[&str]) -> (Ended, ExitStatus) {
+    let pipe = work.path("ledger.pipe");
+    crate::support::run("mkfifo", &[pipe.to_str().unwrap()]).unwrap();
+    // Open at both ends before either program begins, so that neither finds it without the other.
+    let mut open = fs::OpenOptions::new();
+    let read_end = open.read(true).custom_flags(libc::O_NONBLOCK).open(&pipe).unwrap();
+    rustix::fs::fcntl_setfl(&read_end, rustix::fs::OFlags::empty()).unwrap();
+    let write_end = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", reader]).stdin(read_end).current_dir(work.path("."));
+    let mut reader = shell.spawn().unwrap();
+    // The test's own copy of the end that is read.
+    drop(shell);
     let args = run("sqlite:petal-data", "2", more);
-    let args: Vec<&str> =
-        args.iter().map(|&arg| if arg == "kept.ledger" { "ledger.pipe" } else { arg }).collect();
-    work.petal(&args)
+    let args = args.iter().map(|&arg| if arg == "kept.ledger" { "ledger.pipe" } else { arg });
+    let mut running = work.petal(args).start();
+    running.until("petal's begin of the ledger", || length(work) > 0);
+    drop(write_end);
+    (running.ends(), reader.wait().unwrap())
 }
 
 #[test]
 fn a_ledger_is_kept_on_another_host_through_a_pipe() {
     let work = loaded("sqlite:petal-data");
-    let mut reader = piped(&work, "cat >kept.ledger");
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    run_into_pipe(&work, &["--work-loop", "50"]).exits(0);
-    assert!(reader.wait().unwrap().success());
+    let (run, reader) = run_into_pipe(&work, "cat >kept.ledger", &["--work-loop", "50"]);
+    run.exited(0);
+    assert!(reader.success());
     let found = verified(&work, &[], 0);
     assert_kept(&found);
     assert_eq!(found["ledger_is_whole"], true);
@@ -434,11 +441,10 @@ fn a_ledger_is_kept_on_another_host_through_a_pipe() {
 #[test]
 fn a_pipe_that_is_lost_ends_the_ledger_and_is_reported() {
     let work = loaded("sqlite:petal-data");
-    let mut reader = piped(&work, "head -c 4000 >kept.ledger");
-    std::thread::sleep(std::time::Duration::from_millis(500));
     let words = ["ledger.pipe: the ledger could not be written on", "Broken pipe"];
-    run_into_pipe(&work, &["--work-loop", "500"]).exits(3).telling(&words);
-    reader.wait().unwrap();
+    // Twice of what a pipe holds, however late the reader is.
+    let (run, _) = run_into_pipe(&work, "head -c 4000 >kept.ledger", &["--work-loop", "1000"]);
+    run.exited(3).telling(&words);
     // What reached the other host counts.
     let found = verified(&work, &[], 0);
     assert_eq!(found["ledger_is_whole"], false);
