@@ -2,7 +2,6 @@
 //! the server, a session or a lock fails it.
 
 use std::thread;
-use std::time::Duration;
 
 use petal_engine::{Batch, LoadPlan, Outcomes, Silent};
 use petal_model::settings::{LoopSide, RedoStress, Settings};
@@ -238,14 +237,13 @@ fn an_error_costs_one_operation_and_not_the_batch() {
     for side in [LoopSide::Server, LoopSide::Client] {
         let engine = open_with(&url, Settings { loop_side: Some(side), ..Settings::default() });
         let mut session = engine.connect(SEAT).unwrap();
+        let locks = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_rows_locked > 0";
+        let is_locked = || !server.sql("", locks).is_empty();
+        // The server ends the session of the side before a moment after its client.
+        until("the end of other locks", || !is_locked());
         let lock = "BEGIN; SELECT custid FROM petal1_cf1 WHERE custid = 500 FOR UPDATE";
-        let mut holder = None;
-        until("lock", || {
-            // One that meets a lock itself ends.
-            holder = Some(server.session("locks", lock));
-            thread::sleep(Duration::from_millis(500));
-            !server.sql("", "SELECT 1 FROM information_schema.innodb_trx").is_empty()
-        });
+        let holder = server.session("locks", lock);
+        until("lock", is_locked);
         let batch =
             [update(1, 8, 1), select(1, 8), update(498, 8, 2), select(498, 8), update(20, 8, 3)];
         let mut done = Outcomes::default();
@@ -269,17 +267,26 @@ fn a_deadlock_is_counted_and_the_session_goes_on() {
         let engine = open_with(&url, Settings { loop_side: Some(side), ..Settings::default() });
         let mut session = engine.connect(SEAT).unwrap();
         // The other transaction is the larger one, so that petal's is the victim.
-        let other = shared().session(
+        let mut other = shared().session(
             "deadlocks",
-            "BEGIN; UPDATE petal1_cf1 SET c2 = 'x' WHERE custid BETWEEN 100 AND 900; \
-             DO SLEEP(3); UPDATE petal1_cf1 SET c2 = 'y' WHERE custid = 5; ROLLBACK",
+            "BEGIN; UPDATE petal1_cf1 SET c2 = 'x' WHERE custid BETWEEN 100 AND 900",
         );
-        let locks = "SELECT 1 FROM information_schema.processlist WHERE state = 'User sleep' \
-                     AND db = 'deadlocks'";
-        until("the other's locks", || !shared().sql("", locks).is_empty());
+        let sessions = |state: &str| {
+            let sql = "SELECT COUNT(*) FROM information_schema.innodb_trx \
+                       JOIN information_schema.processlist ON id = trx_mysql_thread_id \
+                       WHERE db = 'deadlocks'";
+            shared().sql("", &format!("{sql} AND {state}"))[0][0] != "0"
+        };
+        until("the other's locks", || sessions("trx_rows_modified > 800"));
         let mut done = Outcomes::default();
         let batch = [update(1, 120, 1), update(1000, 8, 2)];
-        session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                until("petal's wait", || sessions("trx_state = 'LOCK WAIT'"));
+                other.go_on("UPDATE petal1_cf1 SET c2 = 'y' WHERE custid = 5; ROLLBACK");
+            });
+            session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
+        });
         let codes: Vec<_> = done.ended.iter().map(|outcome| outcome.error.as_deref()).collect();
         assert_eq!(codes, [Some("1213"), None], "{side:?}");
         drop(other);

@@ -260,10 +260,9 @@ impl Server {
         let mut command = self.client(database);
         command.arg("-n").stdin(Stdio::piped()).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let mut input = child.stdin.take().unwrap();
-        writeln!(input, "{sql};").unwrap();
-        input.flush().unwrap();
-        OpenSession { input: Some(input), child }
+        let mut session = OpenSession { input: child.stdin.take(), child };
+        session.go_on(sql);
+        session
     }
 
     /// A database of this name, made when it is first asked for.
@@ -312,6 +311,15 @@ impl Server {
 pub struct OpenSession {
     input: Option<ChildStdin>,
     child: Child,
+}
+
+impl OpenSession {
+    /// Hands it more statements.
+    pub fn go_on(&mut self, sql: &str) {
+        let input = self.input.as_mut().unwrap();
+        writeln!(input, "{sql};").unwrap();
+        input.flush().unwrap();
+    }
 }
 
 impl Drop for OpenSession {
