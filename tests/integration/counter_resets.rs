@@ -1,19 +1,23 @@
 //! Counters of a real server that somebody resets within a run: what they count is unknown from then
 //! on, never 0, and a finding says why.
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{Workplace, findings, record};
 use crate::{engine_postgres, mysql, server_mysql, server_postgres};
 
-/// A run of UPDATEs, in which `reset` is called when two seconds are over.
+/// A run of UPDATEs, in which `reset` is called when some seconds are over, and that goes on for two more.
 fn run_with(url: &str, reset: impl FnOnce()) -> Value {
     let work = Workplace::new();
-    let args = ["run", "--db", url, "--run-time", "5", "--update-pct", "50", "--warm-up", "0"];
+    let args = ["run", "--db", url, "--run-time", "600", "--update-pct", "50", "--warm-up", "0"];
     let mut running = work.petal(args).start();
     running.until("seconds", || work.journal().len() >= 3);
     reset();
-    running.ends().exited(0);
+    let seconds = work.journal().len();
+    running.until("two more seconds", || work.journal().len() >= seconds + 2);
+    running.signal(Signal::INT);
+    running.ends().exited(130);
     let run = record(&work.run_folder());
     assert!(!findings(&run).contains(&"not-durable"), "{}", run["findings"]);
     run

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::server_mysql;
@@ -70,7 +71,7 @@ fn a_server_at_work_is_profiled_and_replayed() {
     // so late: there must be thousands.
     let mut production = work
         .petal(
-            ["run", "--db", &url, "--loop", "client", "-t", "8", "--run-time", "11"]
+            ["run", "--db", &url, "--loop", "client", "-t", "8", "--run-time", "600"]
                 .iter()
                 .chain(&["--select-rate", "8", "--update-rate", "100", "--work-unit", "8"])
                 .chain(&EVEN),
@@ -85,7 +86,8 @@ fn a_server_at_work_is_profiled_and_replayed() {
     let file = work.path("prod.json");
     let output = file.to_str().unwrap();
     work.petal(["profile", "--db", &url, "--every", "6", "--for", "6", "-o", output]).exits(0);
-    production.ends().exited(0);
+    production.signal(Signal::INT);
+    production.ends().exited(130);
     let made = read(&file);
     near("commits of the profile", number(&made, "/intervals/0/per_second/commits"), 100.0);
     let args =
@@ -130,15 +132,17 @@ fn a_mysql_server_at_work_gives_a_profile() {
     work.petal(["setup", "--db", &url, "--scale", "16M", "--scan-table-sz", "0"]).exits(0);
     let mut run = work
         .petal(
-            ["run", "--db", &url, "--update-rate", "20", "--run-time", "6", "-t", "2"]
+            ["run", "--db", &url, "--update-rate", "20", "--run-time", "600", "-t", "2"]
                 .iter()
                 .chain(&EVEN),
         )
         .start();
-    server_mysql::shared().until_running(&mut run);
+    // The server counts other tests' calls as well.
+    run.until("a second of the run", || !work.journal().is_empty());
     let live = ["profile", "--db", &url, "--every", "2", "--for", "4"];
     let made = work.petal(live).exits(0).json();
-    run.ends().exited(0);
+    run.signal(Signal::INT);
+    run.ends().exited(130);
     assert_eq!(made["intervals"].as_array().unwrap().len(), 2);
     assert!(number(&made, "/intervals/1/per_second/commits") >= 15.0, "{made}");
     assert!(number(&made, "/intervals/1/per_second/redo_bytes") > 0.0, "{made}");

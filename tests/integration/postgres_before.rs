@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use postgres::Client;
+use rustix::process::Signal;
 
 use crate::engine_postgres::load;
 use crate::poolers::LEFT_BEHIND;
@@ -97,7 +98,7 @@ fn a_standby_that_is_promoted_is_reported() {
         format!("postgres://petal@127.0.0.1:{},127.0.0.1:{}/promoted", primary.port, standby.port);
     let usual = [&primary, &standby].map(|server| server.answers("promoted", &LEFT_BEHIND));
     let work = Workplace::new();
-    let args = ["run", "--db", &url, "--run-time", "6", "--update-pct", "0"];
+    let args = ["run", "--db", &url, "--run-time", "600", "--update-pct", "0"];
     let mut running = work.petal(args).start();
     running.until("operations", || !work.journal().is_empty());
     let mut client = standby.client("promoted");
@@ -105,8 +106,9 @@ fn a_standby_that_is_promoted_is_reported() {
     client.batch_execute("SELECT pg_wal_replay_pause()").unwrap();
     let operations = work.journal().len();
     running.until("operations of a standby that lags", || work.journal().len() > operations);
-    client.batch_execute("SELECT pg_promote()").unwrap();
-    running.ends().exited(0);
+    client.batch_execute("SELECT pg_promote(true, 600)").unwrap();
+    running.signal(Signal::INT);
+    running.ends().exited(130);
     for (server, usual) in [(&primary, &usual[0]), (&standby, &usual[1])] {
         assert_eq!(&server.answers("promoted", &LEFT_BEHIND), usual);
     }

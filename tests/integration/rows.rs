@@ -48,7 +48,7 @@ fn a_table_that_is_truncated_in_a_run_is_an_error() {
 #[test]
 fn data_in_use_are_not_dropped_nor_replaced() {
     let work = Workplace::loaded(1, "8M");
-    let mut running = work.petal(["run", "--run-time", "60", "--json"]).start();
+    let mut running = work.petal(["run", "--run-time", "600", "--json"]).start();
     running.until("a second of the run", || !work.journal().is_empty());
     let refused = ["petal1.db", "another petal run"];
     work.petal(["drop"]).exits(3).telling(&refused);
@@ -92,7 +92,7 @@ fn a_postgres_run_keeps_drop_and_setup_away_and_reports_a_second_run() {
     let url = server.url("in_use");
     load(&url, 1);
     let (work, other) = (Workplace::new(), Workplace::new());
-    let args = ["run", "--db", &url, "--run-time", "60", "--json"];
+    let args = ["run", "--db", &url, "--run-time", "600", "--json"];
     let mut running = work.petal(args).start();
     running.until("a second of the run", || !work.journal().is_empty());
     let refused = ["another petal run", "server process"];

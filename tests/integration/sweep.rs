@@ -231,7 +231,7 @@ fn ctrl_c_keeps_what_is_done_and_the_same_command_goes_on() {
 #[test]
 fn two_petals_do_not_share_a_sweep() {
     let work = Workplace::loaded(1, "8M");
-    let args = ["sweep", "--sessions", "1", "--update-pct", "0", "--run-time", "20"];
+    let args = ["sweep", "--sessions", "1", "--update-pct", "0", "--run-time", "600"];
     let mut petal = work.petal(args).start();
     petal.until("a cell under way", || begun(&work).is_some_and(|dir| is_under_way(&dir)));
     work.petal(args).exits(3).telling(&["another petal is at work"]);
