@@ -55,7 +55,8 @@ fn a_checkpoint_that_fails_is_reported() {
         return;
     }
     let work = Workplace::loaded(1, "8M");
-    let args = ["run", "--run-time", "4", "--update-pct", "100", "--json"];
+    // Far more writes than come before the fault, however slow they are.
+    let args = ["run", "--work-loop", "400", "--update-pct", "100", "--json"];
     let url = ["--db", "sqlite:petal-data?checkpoint=1M"];
     // A session writes the WAL through its own thread's descriptor; both fail here.
     let run = with(&work, "pwrite64:error=EIO:when=2000+", &[&args[..], &url].concat());
