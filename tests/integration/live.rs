@@ -451,6 +451,11 @@ fn a_sweep_that_goes_on_is_followed_in_petal_serve() {
     let work = Workplace::loaded(1, "8M");
     let out = format!("{HOSTILE}/sweep");
     std::fs::create_dir(work.path(HOSTILE)).unwrap();
+    let Some(program) = installed() else {
+        return skip("no Chromium is installed: scripts/install-test-servers.sh does it");
+    };
+    // It takes seconds to start on a busy machine: the sweep would be over.
+    let mut browser = Browser::start(&program);
     let sweep =
         ["sweep", "--sessions", "1,2", "--run-time", "4", "--update-pct", "0", "--out", &out];
     let mut sweep = work.petal(sweep).start();
@@ -462,10 +467,6 @@ fn a_sweep_that_goes_on_is_followed_in_petal_serve() {
         String::from_utf8(list).unwrap().contains("\nstill running\n"),
         "the state in the list"
     );
-    let Some(program) = installed() else {
-        return skip("no Chromium is installed: scripts/install-test-servers.sh does it");
-    };
-    let mut browser = Browser::start(&program);
     let link = served.records().remove(0);
     browser.open_url(&served.url(&link));
     browser.until(&format!("{NOW}.includes('of 2 runs done') && {NOW}.includes('next  ')"));
