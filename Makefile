@@ -85,7 +85,7 @@ bench:
 bench-peers:
 	benches/peers/page.sh
 
-# petal's verdict on the limit against measured elasticities, as root: docs/limits.md. Ten minutes.
+# petal's verdict on the limit against measured elasticities, as root: docs/limits.md. An hour.
 bench-limits: build
 	python3 scripts/bench-limits.py target/release/petal
 

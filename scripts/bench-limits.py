@@ -6,13 +6,15 @@ server its capacity. Each of them is then made 20 % smaller and 20 % larger: the
 the throughput most is the truth. Then petal run --elasticity changes its own resources: the
 resource of the largest elasticity must be the one that the situation limits, and so must the last
 run of petal demo. Then petal predict says what another capacity would give, from a run before the
-change, and the change is made and measured. Prints the tables of docs/limits.md. PostgreSQL and MariaDB are private servers of Debian's packages.
+change, and the change is made and measured. Slow devices and logs are those of slow_disk.py. Prints the tables of docs/limits.md. PostgreSQL and MariaDB are private servers of Debian's packages.
 Usage: bench-limits.py PETAL [DIRECTORY]
   ONLY=sqlite,device,postgres,mariadb,experiments,demo,whatif   these parts alone
   NAMED='200 writes/s,a way'                          situations with one of these in their name alone
   SECONDS_EACH=4 ROUNDS=1 EXPERIMENT_SECONDS=60     a longer measurement
 """
 import asyncio, atexit, collections, json, math, os, pathlib, shutil, signal, subprocess, sys, tempfile, threading, time
+
+from slow_disk import SlowDisk
 
 PETAL = os.path.abspath(sys.argv[1])
 WORK = pathlib.Path(tempfile.mkdtemp(dir=sys.argv[2] if len(sys.argv) > 2 else "."))
@@ -26,20 +28,30 @@ NAMED = os.environ.get("NAMED", "").split(",")
 LEAST = 0.25
 # Bytes of memory for PostgreSQL and its page cache, so that reads reach the device.
 MEMORY = 256 << 20
+# Files of SQLite.
+FILES_MAX = 6
 # The database's processes and petal's, where these are not the same.
 DATABASE, CLIENT = f"petal-limits-{os.getpid()}", f"petal-limits-client-{os.getpid()}"
 PORTS = {"postgres": 5600 + os.getpid() % 100, "mariadb": 5700 + os.getpid() % 100}
 RELAYS = {"postgres": 5800 + os.getpid() % 100, "mariadb": 5900 + os.getpid() % 100}
 
 # Capacity of each resource: processors of the database's group and of petal's own, requests per
-# second, operations per second, milliseconds.
-WORDS = {"cpu": "processors", "own": "petal's processors", "reads": "reads", "writes": "writes", "rate": "RATE", "think": "think time", "way": "network"}
+# second, operations per second, milliseconds. A slow device holds each read, a slow log each sync.
+# Locks: the time for which another program holds them, and their number, in MiB of hot rows or in
+# files of SQLite, each with one writer.
+WORDS = {
+    "cpu": "processors", "own": "petal's processors", "reads": "reads", "writes": "writes", "rate": "RATE", "think": "think time", "way": "network",
+    "device": "speed of the device", "log": "speed of the log", "held": "time of locks", "locks": "number of locks",
+}
 # These are the inverse of a capacity.
-TIMES = {"think", "way"}
+TIMES = {"think", "way", "device", "log", "held"}
+# Situations with one of these have their data, and their log, on slow disks.
+SLOW = {"device", "log", "held", "locks"}
 # What a verdict names, by the resources of a situation.
 SAID = {
     "processors": {"cpu"}, "session_processor_time": {"cpu", "own"}, "petal": {"own"}, "io_limit": {"reads", "writes"},
-    "rate": {"rate"}, "think_time": {"think"}, "network": {"way"}, "reads": {"reads"}, "log": {"writes"},
+    "rate": {"rate"}, "think_time": {"think"}, "network": {"way"}, "reads": {"reads", "device"}, "log": {"writes", "log"},
+    "locks": {"held", "locks"}, "contention": {"held", "locks"},
 }
 
 
@@ -83,6 +95,22 @@ def situations():
         yield engine, "petal has 0.05 processors", 8, outside + "0 --work-unit 1", dict(cpu=1.6, reads=40000, own=0.05)
         for sessions in (1, 8):
             yield engine, "a way of 10 ms", sessions, outside + "0 --work-unit 4", dict(cpu=1.6, reads=20000, way=10.0)
+    for engine, loop in (("sqlite", ""), ("device", ""), ("postgres", "--loop server "), ("mariadb", "--loop server ")):
+        for sessions, ms in [(1, 5.0), (16, 5.0)]:
+            yield engine, f"a device of {ms:g} ms", sessions, loop + "--update-pct 0 --work-unit 16", dict(cpu=1.6, device=ms)
+        yield engine, "a device of 2 ms", 8, loop + "--update-pct 20 --work-unit 16", dict(cpu=1.6, device=2.0)
+    for engine, loop, many in (("sqlite", "", (1,)), ("device", "", (1, 8)), ("postgres", "--loop server ", (1, 8)), ("mariadb", "--loop server ", (1, 8))):
+        for sessions in many:
+            yield engine, "a log of 5 ms", sessions, loop + "--update-pct 100 --work-unit 4", dict(cpu=1.6, device=0.5, log=5.0)
+    # As many sessions with 4, 5 and 6 files.
+    yield "sqlite", "5 files, one writer each", 60, "--update-pct 100 --work-unit 16", dict(cpu=1.6, log=2.0, locks=5)
+    yield "sqlite", "5 files, one writer each, a log of 5 ms", 60, "--update-pct 100 --work-unit 4", dict(cpu=1.6, log=5.0, locks=5)
+    for engine, work_unit in (("postgres", 256), ("mariadb", 128)):
+        hot = "--loop server --update-pct 100 --do-hotspot true --hotspot-frequency 1 --work-unit "
+        yield engine, "5 MiB of hot rows", 8, f"{hot}{work_unit}", dict(cpu=1.6, log=2.0, locks=5)
+        yield engine, "5 MiB of hot rows", 16, f"{hot}{work_unit}", dict(cpu=1.6, log=2.0, locks=5)
+        for sessions in (4, 8):
+            yield engine, "rows locked for 100 ms", sessions, f"{hot}4 --hotspot-mb 1", dict(cpu=1.6, log=0.2, held=100.0)
 
 
 # name, sessions, more arguments, capacity, the resource of the largest elasticity
@@ -139,16 +167,23 @@ def group(controller, name=DATABASE):
 
 @atexit.register
 def clean():
-    for engine, server in SERVERS.items():
-        server.send_signal(signal.SIGINT if engine == "postgres" else signal.SIGTERM)
-        server.wait()
+    for engine in list(SERVERS):
+        stop(engine)
+    for disk in DISKS.values():
+        disk.remove()
     shutil.rmtree(WORK, ignore_errors=True)
     for name in (DATABASE, CLIENT):
         for path in CGROUP.glob(name if V2 else f"*/{name}"):
             path.rmdir()
 
 
-SERVERS = {}
+def stop(engine):
+    server = SERVERS.pop(engine)
+    server.send_signal(signal.SIGINT if engine == "postgres" else signal.SIGTERM)
+    server.wait()
+
+
+SERVERS, DISKS = {}, {}
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
@@ -173,28 +208,45 @@ def enter(name, controllers):
         (path / "cgroup.procs").write_text("0")
 
 
-STARTED = set()
+# Engines that are ready, and whether on slow disks. All that have data, by both.
+STARTED, MADE = {}, set()
 
 
-def start(engine):
-    """Makes the data of an engine, with its server in the control groups."""
-    STARTED.add(engine)
-    args = ["--scale", "1G" if engine == "postgres" else "128M", "-s", 1, *url(engine)]
+def home(engine):
+    return DISKS["data"].place if STARTED[engine] else WORK
+
+
+def start(engine, slow=False):
+    """Starts an engine's server in the control groups, on data that it makes."""
+    if STARTED.get(engine) is slow:
+        return
+    if engine in SERVERS:
+        stop(engine)
+    if slow and not DISKS:
+        DISKS.update(data=SlowDisk(WORK / "slow", 4096), log=SlowDisk(WORK / "slow-log", 4096))
+    STARTED[engine] = slow
+    is_new = (engine, slow) not in MADE
+    MADE.add((engine, slow))
+    schemas = FILES_MAX if slow and engine == "sqlite" else 1
+    args = ["--scale", "1G" if engine == "postgres" else "128M", "-s", schemas, *url(engine)]
     if engine in PORTS:
-        data = WORK / engine
+        data, logs = home(engine) / engine, (DISKS["log"].place if slow else WORK) / f"{engine}-log"
         owner = "postgres" if engine == "postgres" else "mysql"
-        data.mkdir()
         os.chmod(WORK, 0o755)
-        shutil.chown(data, owner, owner)
+        for folder in (data, logs) if is_new else ():
+            folder.mkdir()
+            shutil.chown(folder, owner, owner)
         if engine == "postgres":
             binaries = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin"))[-1]
-            command("su", owner, "-c", f"{binaries}/initdb -D {data} -A trust -U root")
+            if is_new:
+                command("su", owner, "-c", f"{binaries}/initdb -D {data} -X {logs} -A trust -U root")
             server = [f"{binaries}/postgres", "-D", data, "-p", PORTS[engine], "-k", data, "-c", "shared_buffers=16MB", "-c", "max_wal_size=2GB", "-c", "checkpoint_timeout=1h"]
             memory = group("memory") / ("memory.high" if V2 else "memory.limit_in_bytes")
             memory.write_text(str(MEMORY))
         else:
-            command("mariadb-install-db", "--no-defaults", f"--datadir={data}", f"--user={owner}", "--auth-root-authentication-method=normal")
-            server = ["mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={data}/s", f"--port={PORTS[engine]}", "--innodb-buffer-pool-size=16M", "--innodb-flush-method=O_DIRECT"]
+            if is_new:
+                command("mariadb-install-db", "--no-defaults", f"--datadir={data}", f"--innodb-log-group-home-dir={logs}", f"--user={owner}", "--auth-root-authentication-method=normal")
+            server = ["mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={data}/s", f"--port={PORTS[engine]}", f"--innodb-log-group-home-dir={logs}", "--innodb-buffer-pool-size=16M", "--innodb-flush-method=O_DIRECT"]
         controllers = ["cpu", "io" if V2 else "blkio"] + (["memory"] if engine == "postgres" else [])
         limit(1.6)
         log = open(WORK / f"{engine}.log", "w")
@@ -207,7 +259,8 @@ def start(engine):
             time.sleep(0.2)
         else:
             sys.exit(f"{engine} does not start: {(WORK / f'{engine}.log').read_text()[-2000:]}")
-    command(PETAL, "setup", *args, cwd=WORK)
+    if is_new:
+        command(PETAL, "setup", *args, cwd=home(engine))
 
 
 def ready(engine):
@@ -220,7 +273,7 @@ def ready(engine):
 def url(engine, relayed=False):
     port = (RELAYS if relayed else PORTS).get(engine)
     return {
-        "sqlite": [], "device": ["--db", f"device:{WORK}/petal.dat"],
+        "sqlite": [], "device": ["--db", f"device:{home(engine)}/petal.dat"],
         "postgres": ["--db", f"postgres://root@127.0.0.1:{port}/postgres"],
         "mariadb": ["--db", f"mariadb://root@127.0.0.1:{port}/petal"],
     }[engine]
@@ -256,17 +309,54 @@ class Relay:
                 return
 
 
+class Holder:
+    """A program that locks the hot spot's rows again and again."""
+
+    PAUSE_MS, BLOCK = 5.0, {"postgres": 8192, "mariadb": 16384}
+
+    def __init__(self, engine, ms):
+        # The first MiB of the default hot spot. By the index, as petal: else they deadlock.
+        first, rows = (16 << 20) // self.BLOCK[engine], (1 << 20) // self.BLOCK[engine]
+        rows = f"WHERE custid BETWEEN {first + 1} AND {first + rows} FOR UPDATE"
+        locked, pause = ms / 1e3, self.PAUSE_MS / 1e3
+        if engine == "postgres":
+            text = f"DO $$ BEGIN LOOP PERFORM 1 FROM petal1.cf1 {rows}; PERFORM pg_sleep({locked}); COMMIT; PERFORM pg_sleep({pause}); END LOOP; END $$"
+            client = ["psql", "-h", "127.0.0.1", "-p", PORTS[engine], "-U", "root", "postgres", "-c", "SET enable_bitmapscan = off", "-c", text]
+        else:
+            text = (
+                f"BEGIN NOT ATOMIC WHILE TRUE DO START TRANSACTION; SELECT COUNT(c2) INTO @n FROM petal1_cf1 FORCE INDEX (custid) {rows}; "
+                f"DO SLEEP({locked}); COMMIT; DO SLEEP({pause}); END WHILE; END"
+            )
+            client = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", PORTS[engine], "-u", "root", "petal", "--delimiter=//", "-e", text]
+        self.client = subprocess.Popen([str(word) for word in client], start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def end(self):
+        early = self.client.poll()
+        # Both clients cancel their statement at the server.
+        self.client.send_signal(signal.SIGINT)
+        said = self.client.communicate()[0]
+        if early is not None:
+            sys.exit(f"the holder of locks ended early: {said}")
+
+
 def petal(engine, sessions, more, capacity):
     limit(capacity.get("cpu"), capacity.get("reads"), capacity.get("writes"), capacity.get("own"))
-    args = [PETAL, "run", "-s", "1", "-t", str(sessions), *more.split(), "--json", "--out", str(WORK / "out")]
+    files = round(capacity.get("locks", 1)) if engine == "sqlite" else 1
+    args = [PETAL, "run", "-s", str(files), "-t", str(sessions // files), *more.split(), "--json", "--out", str(WORK / "out")]
     args += url(engine, "way" in capacity)
     if "rate" in capacity:
         args += ["--rate", f"{capacity['rate']:g}", "--arrivals", "even"]
     if "think" in capacity:
         s = f"{capacity['think'] / 1e3:g}"
         args += ["--think-tm-frequency", "1", "--think-tm-min", s, "--think-tm-max", s]
+    if "locks" in capacity and engine in PORTS:
+        args += ["--hotspot-mb", f"{capacity['locks']:g}"]
+    if DISKS:
+        # A log that shares the disk of the data makes this one's syncs slow.
+        log = DISKS["log" if engine in PORTS else "data"]
+        DISKS["data"].read_ms, log.sync_ms = capacity.get("device", 0.0), capacity.get("log", 0.0)
     name, controllers = (CLIENT, ["cpu"]) if engine in PORTS else (DATABASE, ["cpu", "io" if V2 else "blkio"])
-    done = subprocess.run(args, cwd=WORK, preexec_fn=lambda: enter(name, controllers), capture_output=True, text=True)
+    done = subprocess.run(args, cwd=home(engine), preexec_fn=lambda: enter(name, controllers), capture_output=True, text=True)
     if not done.stdout.startswith("{"):
         log = WORK / f"{engine}.log"
         sys.exit(f"{' '.join(args)}\n{done.stdout}{done.stderr}{log.read_text()[-2000:] if log.exists() else ''}")
@@ -279,15 +369,19 @@ def median(values):
 
 def compare(engine, matrix):
     relay = engine in PORTS and Relay(engine)
-    for of, name, sessions, more, capacity in situations():
-        if of != engine or not any(part in name for part in NAMED):
-            continue
+    chosen = [it for it in situations() if it[0] == engine and any(part in it[1] for part in NAMED)]
+    # Those on slow disks last.
+    for _, name, sessions, more, capacity in sorted(chosen, key=lambda it: bool(SLOW & set(it[-1]))):
+        start(engine, bool(SLOW & set(capacity)))
         rates, base = {}, []
 
         def measure(at):
             if relay:
                 relay.ms = at.get("way", 0.0)
+            holder = "held" in at and Holder(engine, at["held"])
             shown = petal(engine, sessions, f"--run-time {SECONDS} {more}", at)
+            if holder:
+                holder.end()
             return shown["per_second"]["ops"], shown["limited_by"]
 
         for _ in range(ROUNDS):
@@ -352,8 +446,7 @@ def whatif():
     print("|---" * 10 + "|")
     errors = []
     for engine in dict.fromkeys(of for of, *_ in WHATIFS):
-        if engine not in STARTED:
-            start(engine)
+        start(engine)
         for of, sessions, more, capacity, option, value in WHATIFS:
             if of == engine:
                 errors.append(predicted_and_measured(engine, sessions, more, capacity, option, value))
@@ -400,12 +493,10 @@ def main():
     print("|---" * (len(WORDS) + 6) + "|")
     for engine in PARTS[:4]:
         if engine in ONLY:
-            start(engine)
             compare(engine, matrix)
     confusion(matrix)
     if "experiments" in ONLY:
-        if "sqlite" not in STARTED:
-            start("sqlite")
+        start("sqlite")
         experiments()
     if "demo" in ONLY:
         demos()

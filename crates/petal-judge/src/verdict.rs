@@ -175,9 +175,21 @@ fn limited_by(run: &Run) -> LimitedBy {
         own => (None, own),
     };
     let found = held(run).or(own).or_else(|| paced(run)).or_else(|| petal_itself(run));
-    let found = found.or_else(|| on_the_way(run)).or(others).or_else(|| queued(run));
+    let found = found.or_else(|| on_the_way(run));
+    let found = found.or_else(|| others.map(|others| at_the_device(run).unwrap_or(others)));
+    let found = found.or_else(|| queued(run));
     let found = found.or_else(|| by_residence(run));
     found.unwrap_or_else(|| waited_for(run))
+}
+
+/// Names the reads, if most of DB time passed at the device: no other program on the processors
+/// made these wait.
+fn at_the_device(run: &Run) -> Option<LimitedBy> {
+    let (class, time_us) = longest_class(run)?;
+    let share = run.share_of_db_time(time_us)?;
+    let above = resources::above_the_device(run, time_us)?;
+    let is_there = class == WaitClass::UserIo && share * (1.0 - above) >= LIMIT_SHARE_MIN;
+    is_there.then(|| waited_for(run))
 }
 
 /// Names petal, if the server waited for it.
@@ -465,7 +477,7 @@ mod tests {
     use petal_model::stats::counters::IoCounts;
     use petal_model::stats::host::HostFacts;
     use petal_model::stats::os::threads::ThreadState;
-    use petal_model::stats::os::{CpuShare, DeviceCounts};
+    use petal_model::stats::os::{CpuShare, CpuTicks, DeviceCounts};
     use petal_model::workload::share::Share;
 
     #[test]
@@ -562,6 +574,21 @@ mod tests {
         assert!(words.ends_with("of DB time, 70 % of it above the device)"), "{words}");
         let (by, words) = limited(0.9, 90.0);
         assert_eq!((by, words.as_str()), (Limiter::Reads, "reads waited for (63 % of DB time)"));
+    }
+
+    #[test]
+    fn full_processors_of_others_do_not_limit_reads_that_wait_at_the_device() {
+        let limited = |share: f64| {
+            let mut run = fixture::mixed_run();
+            at_the_device(&mut run, share);
+            run.summary.cpu = Some(CpuShare { user: 98.0, idle: 2.0, ..CpuShare::default() });
+            let cpus = &mut run.details.os.as_mut().unwrap().whole.sum.cpus;
+            cpus.host = Some(CpuTicks::from([196, 0, 0, 4, 0, 0, 0, 0]));
+            limited_by(&run).by
+        };
+        // Reads take 63 % of DB time.
+        assert_eq!(limited(0.9), Limiter::Reads);
+        assert_eq!(limited(0.7), Limiter::OthersWork);
     }
 
     #[test]
