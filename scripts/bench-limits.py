@@ -9,7 +9,7 @@ run of petal demo. Then petal predict says what another capacity would give, fro
 change, and the change is made and measured. Slow devices and logs are those of slow_disk.py. Prints the tables of docs/limits.md. PostgreSQL and MariaDB are private servers of Debian's packages.
 Usage: bench-limits.py PETAL [DIRECTORY]
   ONLY=sqlite,device,postgres,mariadb,experiments,demo,whatif   these parts alone
-  NAMED='200 writes/s,a way'                          situations with one of these in their name alone
+  NAMED='200 writes/s,a way'                          situations, or options of what-ifs, with one of these in their name
   SECONDS_EACH=4 ROUNDS=1 EXPERIMENT_SECONDS=60     a longer measurement
 """
 import asyncio, atexit, collections, json, math, os, pathlib, shutil, signal, subprocess, sys, tempfile, threading, time
@@ -144,9 +144,37 @@ WHATIFS = [
     ("device", 8, "--update-pct 20", dict(cpu=1.6, reads=2000), "update-pct", 40),
     ("postgres", 8, "--loop server --update-pct 0", dict(cpu=0.3, reads=20000), "processors", 2),
     ("postgres", 8, "--loop server --update-pct 0", dict(cpu=1.6, reads=1000), "io-limit", 2),
+    *[
+        (engine, sessions, more + " --warm-up cache", {**capacity, "cache": 32}, "cache", value)
+        for value in (2, 0.5)
+        for engine, sessions, more, capacity in [
+            ("sqlite", 4, "--update-pct 0", dict(cpu=1.6, reads=1000)),
+            ("sqlite", 16, "--update-pct 0", dict(cpu=1.6, reads=3000)),
+            ("sqlite", 4, "--update-pct 0", dict(cpu=0.3)),
+            ("sqlite", 4, "--update-pct 20", dict(cpu=1.6, reads=1000)),
+            ("sqlite", 4, "--update-pct 0 --work-unit 16", dict(cpu=1.6, device=5.0)),
+            ("mariadb", 8, "--loop server --update-pct 0", dict(cpu=1.6, reads=1000)),
+            ("mariadb", 4, "--loop server --update-pct 0", dict(cpu=1.6)),
+            ("mariadb", 4, "--loop server --update-pct 20", dict(cpu=1.6, reads=1000)),
+            ("mariadb", 4, "--loop server --update-pct 0 --work-unit 16", dict(cpu=1.6, device=5.0)),
+        ]
+    ],
+    *[
+        (engine, sessions, f"{loop}--update-pct 0 --work-unit 16", dict(cpu=1.6, device=5.0), "read-latency", value)
+        for value in (2, 0.5)
+        for engine, loop in [("sqlite", ""), ("device", ""), ("postgres", "--loop server "), ("mariadb", "--loop server ")]
+        for sessions in (1, 4)
+    ],
+    # Eight sessions of SQLite wait for one writer: refused.
+    *[
+        (engine, sessions, f"{loop}--update-pct 100 --work-unit 4", dict(cpu=1.6, device=0.5, log=5.0), "log-latency", value)
+        for value in (2, 0.5)
+        for engine, loop in [("sqlite", ""), ("postgres", "--loop server "), ("mariadb", "--loop server ")]
+        for sessions in (1, 8)
+    ],
 ]
 # The capacities of these options.
-CHANGES = {"processors": ["cpu"], "io-limit": ["reads", "writes"], "rate": ["rate"]}
+CHANGES = {"processors": ["cpu"], "io-limit": ["reads", "writes"], "rate": ["rate"], "cache": ["cache"], "read-latency": ["device"], "log-latency": ["log"]}
 EXPERIMENT_SECONDS = int(os.environ.get("EXPERIMENT_SECONDS", 60))
 
 
@@ -344,6 +372,8 @@ def petal(engine, sessions, more, capacity):
     files = round(capacity.get("locks", 1)) if engine == "sqlite" else 1
     args = [PETAL, "run", "-s", str(files), "-t", str(sessions // files), *more.split(), "--json", "--out", str(WORK / "out")]
     args += url(engine, "way" in capacity)
+    if "cache" in capacity:
+        args += cached(engine, capacity["cache"])
     if "rate" in capacity:
         args += ["--rate", f"{capacity['rate']:g}", "--arrivals", "even"]
     if "think" in capacity:
@@ -361,6 +391,18 @@ def petal(engine, sessions, more, capacity):
         log = WORK / f"{engine}.log"
         sys.exit(f"{' '.join(args)}\n{done.stdout}{done.stderr}{log.read_text()[-2000:] if log.exists() else ''}")
     return json.loads(done.stdout)
+
+
+def cached(engine, mb):
+    """Gives the database a cache of so many MB; returns more arguments of the run."""
+    if engine == "sqlite":
+        return ["--db", f"sqlite:{home(engine)}/petal-data?cache={mb:g}M"]
+    client = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", PORTS[engine], "-u", "root", "-N", "-e"]
+    # Free pages would else be most of so small a pool.
+    command(*client, f"SET GLOBAL innodb_lru_scan_depth = 100; SET GLOBAL innodb_buffer_pool_size = {int(mb * (1 << 20))}")
+    while command(*client, "SELECT @@innodb_buffer_pool_size").strip() != str(int(mb * (1 << 20))):
+        time.sleep(0.1)
+    return []
 
 
 def median(values):
@@ -445,11 +487,12 @@ def whatif():
     print("\n| engine | capacity | sessions | change | before | predicted | measured | error % | limited by | within 15 % |")
     print("|---" * 10 + "|")
     errors = []
-    for engine in dict.fromkeys(of for of, *_ in WHATIFS):
-        start(engine)
-        for of, sessions, more, capacity, option, value in WHATIFS:
-            if of == engine:
-                errors.append(predicted_and_measured(engine, sessions, more, capacity, option, value))
+    chosen = [it for it in WHATIFS if any(part in it[4] for part in NAMED)]
+    # By engine, and those on slow disks last.
+    place = lambda it: (PARTS.index(it[0]), bool(SLOW & set(it[3])))
+    for engine, sessions, more, capacity, option, value in sorted(chosen, key=place):
+        start(engine, bool(SLOW & set(capacity)))
+        errors.append(predicted_and_measured(engine, sessions, more, capacity, option, value))
     known = sorted(error for error in errors if error is not None)
     print(f"\n{sum(error <= 0.15 for error in known)} of {len(known)} predictions are within 15 %, {len(errors) - len(known)} were refused.")
 
@@ -466,7 +509,8 @@ def predicted_and_measured(engine, sessions, more, capacity, option, value):
         more = more.split("--update-pct")[0] + f"--update-pct {value}"
     after = petal(engine, value if option == "sessions" else sessions, seconds + more, changed)["per_second"]["ops"]
     error = found["ops"] and found["ops"] / after - 1
-    shown = " ".join(f"{WORDS[key]} {of:g}" for key, of in capacity.items())
+    words = {**WORDS, "cache": "MB of cache"}
+    shown = " ".join(f"{words[key]} {of:g}" for key, of in capacity.items() if of)
     predicted = f"{found['ops']:.1f}" if found["ops"] else "; ".join(found["refused"])
     cells = [engine, f"{shown}, {more.split('--update-pct ')[1]} % UPDATEs", sessions, f"{option} {change}", f"{before:.1f}", predicted, f"{after:.1f}"]
     cells += [f"{error * 100:+.1f}" if error is not None else "-", found["limited_by"] or "-", "-" if error is None else "yes" if abs(error) <= 0.15 else "NO"]

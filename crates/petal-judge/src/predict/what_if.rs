@@ -31,8 +31,8 @@ const PROCESSORS_USED_MIN: f64 = 0.5;
 /// Share of an operation's time at the device from which on another number of sessions needs the
 /// device's curve.
 const DEVICE_SHARE_MAX: f64 = 0.2;
-/// The largest difference between the measured misses and the expected ones.
-const MISSES_DIFFER_MAX: f64 = 0.1;
+/// Reads of a row that a cache may save beyond its share of the data.
+const HITS_BEYOND_SHARE_MAX: f64 = 0.1;
 
 /// The changes to predict: factors of the run's own values, or new values.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -112,15 +112,15 @@ pub fn what_if(record: &str, run: &Run, asked: &AskedChanges) -> WhatIf {
         Ok(work) => work,
         Err(why) => return WhatIf { refused: vec![why], ..answer },
     };
-    let (changed, refused) = work.with(run, asked);
+    let (changed, refused) = work.with(run, asked, CacheEffect::MIDDLE);
     let bounds = work.bounds(&changed);
     let answer = WhatIf { bounds, refused, ..answer };
     if !answer.refused.is_empty() {
         return answer;
     }
-    let known = answer.bounds.iter().filter_map(|bound| Some((bound, bound.changed?)));
-    let Some((lowest, ops)) = known.min_by(|a, b| a.1.total_cmp(&b.1)) else { return answer };
-    if let Err(why) = work.refuse_idle(&lowest.of) {
+    let Some((lowest, ops)) = lowest(&answer.bounds) else { return answer };
+    let checked = work.refuse_idle(&lowest.of).and_then(|()| work.refuse_unknown_time(&lowest.of));
+    if let Err(why) = checked.and_then(|()| work.refuse_unlike_caches(run, asked)) {
         return WhatIf { refused: vec![why], ..answer };
     }
     let is_upper_bound = match work.held.as_deref() {
@@ -136,6 +136,25 @@ pub fn what_if(record: &str, run: &Run, asked: &AskedChanges) -> WhatIf {
         is_upper_bound,
         ..answer
     }
+}
+
+/// The lowest known bound with the changes.
+fn lowest(bounds: &[OperationsBound]) -> Option<(&OperationsBound, f64)> {
+    let known = bounds.iter().filter_map(|bound| Some((bound, bound.changed?)));
+    known.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// Assumptions on another cache that one run cannot check, each from 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct CacheEffect {
+    /// The part of the cache that holds no rows: 0 if it keeps its size, 1 if it keeps its share.
+    rest: f64,
+    /// The part of the processor time that is for reads.
+    processors: f64,
+}
+
+impl CacheEffect {
+    const MIDDLE: Self = Self { rest: 0.5, processors: 0.5 };
 }
 
 /// Processor time of an operation, the host's processors that it can use, and the most of them that
@@ -389,7 +408,7 @@ impl OperationWork {
     }
 
     /// The work with the changes, and the reasons against them.
-    fn with(&self, run: &Run, asked: &AskedChanges) -> (Self, Vec<String>) {
+    fn with(&self, run: &Run, asked: &AskedChanges, cache: CacheEffect) -> (Self, Vec<String>) {
         let mut changed = self.clone();
         let mut refused = Vec::new();
         let mut make = |name: &str, made: Option<Result<(), String>>| {
@@ -402,7 +421,7 @@ impl OperationWork {
         make("rate", asked.rate.map(|by| changed.change_rate(by)));
         make("read-latency", asked.read_latency.map(|by| changed.change_reads(run, by)));
         make("log-latency", asked.log_latency.map(|by| changed.change_log(run, by)));
-        make("cache", asked.cache.map(|by| changed.change_cache(run, by)));
+        make("cache", asked.cache.map(|by| changed.change_cache(run, by, cache)));
         make("sessions", asked.sessions.map(|to| changed.change_sessions(run, to)));
         make("update-pct", asked.update_pct.map(|to| changed.change_mix(run, to)));
         (changed, refused)
@@ -421,10 +440,38 @@ impl OperationWork {
         }
     }
 
+    /// Refuses another limit than the I/O limit that held the run, if the time of an operation
+    /// without the wait for it is not known.
+    fn refuse_unknown_time(&self, lowest: &str) -> Result<(), String> {
+        let (Some(IO_LIMIT), Some((.., is_of_reads))) = (self.held.as_deref(), self.io_limit)
+        else {
+            return Ok(());
+        };
+        let (of, time) = match is_of_reads {
+            true => ("reads", &self.reads_s),
+            false => ("the log", &self.log_s),
+        };
+        match time {
+            Err(why) if lowest != IO_LIMIT => Err(format!(
+                "{lowest} would limit instead of the I/O limit, and the time of {of} is not known: \
+                 {why}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// True if a control group's quota of processors held the run.
+    fn is_held_by_quota(&self) -> bool {
+        let work = self.processors.as_ref();
+        let has_quota = work.is_ok_and(|work| work.granted < work.processors);
+        has_quota && self.held.as_deref() == Some(PROCESSORS)
+    }
+
     fn change_processors(&mut self, by: f64) -> Result<(), String> {
+        let is_held = self.is_held_by_quota();
         let work = self.processors.as_mut().map_err(|why| format!("not known: {why}"))?;
         let has_grant = work.granted < work.processors;
-        if has_grant && self.held.as_deref() == Some(PROCESSORS) {
+        if is_held {
             return Err(
                 "the control group's quota of processors held the run: the wait for it is \
                         also in the time of reads and of the log"
@@ -463,25 +510,19 @@ impl OperationWork {
         Ok(())
     }
 
-    /// Rows are visited at random, so that the misses are the share of the data outside the cache.
-    fn change_cache(&mut self, run: &Run, by: f64) -> Result<(), String> {
-        let share = physical::cache_share(run).ok_or("the size of the cache is not known")?;
+    /// Rows are visited at random, so that a cache saves its share of the reads.
+    fn change_cache(&mut self, run: &Run, by: f64, effect: CacheEffect) -> Result<(), String> {
+        let (share, misses) = cache_use(run)?;
         self.reads_s.as_ref().map_err(|why| format!("not known: {why}"))?;
-        let rows = run.summary.rows.total() as f64;
-        let misses = run.details.io.physical_read_blocks.map(|blocks| blocks as f64 / rows);
-        let misses = misses.filter(|misses| misses.is_finite()).ok_or("reads are not counted")?;
-        let expected = 1.0 - share;
-        if (misses - expected).abs() > MISSES_DIFFER_MAX || expected <= 0.0 {
-            return Err(format!(
-                "a row took {} reads, and a cache for {} % of the data would leave {}: hits do not \
-                 follow its size",
-                decimal(misses, 2),
-                decimal(share * 100.0, 0),
-                decimal(expected, 2)
-            ));
-        }
-        let factor = (1.0 - (share * by).min(1.0)) / expected;
+        let most = misses.max(1.0);
+        let rest_stays = misses - share * (by - 1.0);
+        let rest_grows = most - (most - misses) * by;
+        let changed = rest_stays + effect.rest * (rest_grows - rest_stays);
+        let factor = changed.clamp(0.0, most) / misses;
         self.reads_s = self.reads_s.clone().map(|reads_s| reads_s * factor);
+        if let Ok(work) = &mut self.processors {
+            work.demand_s *= 1.0 + effect.processors * (factor - 1.0);
+        }
         if let Some((_, demand_s)) = &mut self.curve {
             *demand_s *= factor;
         }
@@ -495,7 +536,48 @@ impl OperationWork {
         Ok(())
     }
 
+    /// Refuses another cache if its assumptions lead to different predictions.
+    fn refuse_unlike_caches(&self, run: &Run, asked: &AskedChanges) -> Result<(), String> {
+        if asked.cache.is_none() {
+            return Ok(());
+        }
+        let differ = |effects: [CacheEffect; 2]| {
+            let bounds = effects.map(|effect| self.bounds(&self.with(run, asked, effect).0));
+            let [a, b] = bounds.map(|bounds| lowest(&bounds).map(|(_, ops)| ops));
+            let (low, high) = a.zip(b).map(|(a, b)| (a.min(b), a.max(b)))?;
+            let words =
+                || format!("{} to {} operations a second", decimal(low, 0), decimal(high, 0));
+            (high > low * (1.0 + MODEL_ERROR_MAX)).then(words)
+        };
+        let middle = CacheEffect::MIDDLE;
+        if let Some(range) = differ([0.0, 1.0].map(|rest| CacheEffect { rest, ..middle })) {
+            let (share, misses) = cache_use(run)?;
+            return Err(format!(
+                "--cache: a row took {} reads, and a cache for {} % of the data would leave {}: if the \
+                 rest of the cache changes with it is not known, which allows {range}",
+                decimal(misses, 2),
+                decimal(share * 100.0, 0),
+                decimal(1.0 - share, 2)
+            ));
+        }
+        let processors = [0.0, 1.0].map(|processors| CacheEffect { processors, ..middle });
+        differ(processors).map_or(Ok(()), |range| {
+            Err(format!(
+                "--cache: the part of the processor time that is for reads is not in this record, \
+                 which allows {range}"
+            ))
+        })
+    }
+
     fn change_sessions(&mut self, run: &Run, to: u32) -> Result<(), String> {
+        if self.is_held_by_quota() {
+            return Err(
+                "the control group's quota of processors held the run: an operation takes \
+                        other processor time with other sessions, and the wait for the quota is \
+                        in all times"
+                    .to_owned(),
+            );
+        }
         refuse_locks(run)?;
         self.processors.as_ref().map_err(|why| format!("the processors are not known: {why}"))?;
         let response_s = run.details.db_time_s / run.summary.ops.total as f64;
@@ -544,10 +626,31 @@ impl OperationWork {
     }
 }
 
-/// The curve that the run was compared with, and an operation's reads over its throughput with one
+/// The share of the data that the cache can hold, and the reads of a row.
+fn cache_use(run: &Run) -> Result<(f64, f64), String> {
+    let share = physical::cache_share(run).ok_or("the size of the cache is not known")?;
+    let rows = run.summary.rows.total() as f64;
+    let misses = run.details.io.physical_read_blocks.map(|blocks| blocks as f64 / rows);
+    let misses = misses.filter(|misses| misses.is_finite()).ok_or("reads are not counted")?;
+    if misses < 1.0 - share - HITS_BEYOND_SHARE_MAX || share >= 1.0 || misses <= 0.0 {
+        return Err(format!(
+            "a row took {} reads, and a cache for {} % of the data would leave {}: hits do not \
+             follow its size",
+            decimal(misses, 2),
+            decimal(share * 100.0, 0),
+            decimal(1.0 - share, 2)
+        ));
+    }
+    Ok((share, misses))
+}
+
+/// The curve that the run was compared with, if the run does not contradict it, and an operation's reads over its throughput with one
 /// in flight.
 fn device_curve(run: &Run, operations: f64) -> Option<(DeviceCurves, f64)> {
-    let curve = DeviceCurves::of_points(&run.details.calibrated.as_ref()?.points)?;
+    let share = run.details.calibrated.as_ref()?;
+    // A device that was faster or slower than its curve had another state.
+    share.of_depth.filter(|of| (of - 1.0).abs() <= MODEL_ERROR_MAX)?;
+    let curve = DeviceCurves::of_points(&share.points)?;
     let reads = run.details.device?.read_requests as f64 / operations;
     let demand_s = reads / curve.at(1.0, false);
     Some((curve, demand_s))
@@ -600,7 +703,7 @@ fn refuse_locks(run: &Run) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::calibration::CalibratedPoint;
+    use petal_model::record::calibration::{CalibratedPoint, CalibratedShare};
     use petal_model::record::{WaitRow, fixture};
     use petal_model::stats::counters::WaitSource;
     use serde_json::json;
@@ -681,6 +784,103 @@ mod tests {
         assert!((at(&mut work, 2.0) - 2000.0).abs() < 1e-6);
         assert!((at(&mut work, 16.0) - 4000.0).abs() < 1e-6);
         assert!((at(&mut work, 64.0) - 4000.0).abs() < 1e-6);
+    }
+
+    /// A run with a cache for a quarter of its data, and so many reads of each row.
+    fn cached(misses: f64) -> Run {
+        let mut run = fixture::mixed_run();
+        run.details.target.session_cache_bytes = None;
+        run.summary.target.cache_bytes = Some(run.summary.active_bytes / 4);
+        let blocks = misses * run.summary.rows.total() as f64;
+        run.details.io.physical_read_blocks = Some(blocks as u64);
+        run
+    }
+
+    #[test]
+    fn more_cache_saves_its_share_of_the_data_and_the_rest_of_it_stays_or_grows() {
+        let reads_s = |misses, by, rest| {
+            let mut work = OperationWork { reads_s: Ok(misses), ..work() };
+            let effect = CacheEffect { rest, processors: 0.0 };
+            work.change_cache(&cached(misses), by, effect).map(|()| work.reads_s.unwrap())
+        };
+        let near = |found: Result<f64, String>, expected: f64| {
+            let found = found.unwrap();
+            assert!((found - expected).abs() < 1e-3, "{found}, not {expected}");
+        };
+        for rest in [0.0, 1.0] {
+            near(reads_s(0.75, 2.0, rest), 0.5);
+            near(reads_s(0.75, 0.5, rest), 0.875);
+            near(reads_s(0.75, 8.0, rest), 0.0);
+        }
+        // InnoDB's free pages: 0.90 reads a row with 32 MB for 128 MB, and 0.65 with 64 MB.
+        near(reads_s(0.9, 2.0, 0.0), 0.65);
+        near(reads_s(0.9, 2.0, 1.0), 0.8);
+        // Commits empty SQLite's caches, of any size.
+        near(reads_s(1.05, 2.0, 1.0), 1.05);
+        assert!(reads_s(0.5, 2.0, 0.0).unwrap_err().contains("hits do not follow its size"));
+    }
+
+    #[test]
+    fn another_cache_is_refused_if_the_record_does_not_divide_processor_time_or_hits() {
+        let asked = AskedChanges { cache: Some(2.0), ..AskedChanges::default() };
+        let refused = |work: &OperationWork, misses| {
+            work.refuse_unlike_caches(&cached(misses), &asked).err().unwrap_or_default()
+        };
+        assert_eq!(refused(&work(), 0.75), "");
+        let busy = ProcessorWork { demand_s: 5e-3, processors: 1.0, granted: 1.0 };
+        let busy = OperationWork { processors: Ok(busy), ..work() };
+        assert!(refused(&busy, 0.75).contains("part of the processor time that is for reads"));
+        assert!(refused(&work(), 1.0).contains("rest of the cache"), "{}", refused(&work(), 1.0));
+        let of_reads = OperationWork { io_limit: Some((50.0, 1000.0, true)), ..work() };
+        assert_eq!(refused(&of_reads, 0.75), "");
+    }
+
+    #[test]
+    fn an_io_limit_whose_wait_is_in_the_time_of_reads_names_no_other_limit() {
+        let held = OperationWork {
+            held: Some(IO_LIMIT.to_owned()),
+            io_limit: Some((64.0, 1000.0, true)),
+            reads_s: Err("it includes the wait".to_owned()),
+            ..work()
+        };
+        assert_eq!(held.refuse_unknown_time(IO_LIMIT), Ok(()));
+        for other in [SESSIONS, PROCESSORS] {
+            let why = held.refuse_unknown_time(other).unwrap_err();
+            assert!(why.contains("time of reads is not known: it includes the wait"), "{why}");
+            let timed = OperationWork { reads_s: Ok(3e-3), ..held.clone() };
+            assert_eq!(timed.refuse_unknown_time(other), Ok(()));
+            let free = OperationWork { held: None, ..held.clone() };
+            assert_eq!(free.refuse_unknown_time(other), Ok(()));
+        }
+        let of_writes = OperationWork { io_limit: Some((8.0, 500.0, false)), ..held };
+        assert!(of_writes.refuse_unknown_time(SESSIONS).unwrap_err().contains("time of the log"));
+    }
+
+    #[test]
+    fn a_run_that_its_quota_held_is_not_predicted_with_other_sessions() {
+        let held = |granted| {
+            let processors = ProcessorWork { demand_s: 5e-4, processors: 2.0, granted };
+            let held = Some(PROCESSORS.to_owned());
+            let mut work = OperationWork { processors: Ok(processors), held, ..work() };
+            work.change_sessions(&fixture::mixed_run(), 2).err().unwrap_or_default()
+        };
+        assert!(held(0.5).contains("quota of processors held the run"));
+        assert!(!held(2.0).contains("quota"));
+    }
+
+    #[test]
+    fn a_curve_that_the_run_contradicts_is_not_used() {
+        let curve = |of_depth| {
+            let mut run = fixture::mixed_run();
+            run.details.calibrated = Some(CalibratedShare {
+                points: vec![CalibratedPoint { depth: 1, iops: 1000.0, ..Default::default() }],
+                of_depth: Some(of_depth),
+                ..CalibratedShare::default()
+            });
+            device_curve(&run, 100.0)
+        };
+        assert!(curve(1.05).is_some());
+        assert!(curve(3.5).is_none() && curve(0.5).is_none());
     }
 
     #[test]
