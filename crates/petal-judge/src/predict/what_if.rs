@@ -21,6 +21,8 @@ use petal_model::workload::op::Kind;
 const LOCK_SHARE_MAX: f64 = 0.2;
 /// Share of a bound from which on it held the run.
 const HELD_SHARE_MIN: f64 = 0.9;
+/// Share of the time of a run from which on a quota that stopped its processors held it.
+const THROTTLED_SHARE_MIN: f64 = 0.1;
 /// The largest difference of the model from the run itself.
 const MODEL_ERROR_MAX: f64 = 0.15;
 /// Share of the processors from which on another mix needs the demand of each kind.
@@ -221,6 +223,8 @@ struct OperationWork {
     correction: f64,
     /// The bound that held the run.
     held: Option<String>,
+    /// Share of the run in which a control group's quota stopped its processors.
+    throttled_share: Option<f64>,
 }
 
 const SESSIONS: &str = "sessions";
@@ -268,6 +272,7 @@ impl OperationWork {
             requests: 1.0,
             correction: 1.0,
             held: None,
+            throttled_share: throttled_share(run),
         };
         work.curve = device_curve(run, total);
         let held = work.caps().into_iter().filter_map(|(name, cap, _)| Some((name, cap.ok()?)));
@@ -464,7 +469,8 @@ impl OperationWork {
     fn is_held_by_quota(&self) -> bool {
         let work = self.processors.as_ref();
         let has_quota = work.is_ok_and(|work| work.granted < work.processors);
-        has_quota && self.held.as_deref() == Some(PROCESSORS)
+        let is_stopped = self.throttled_share.is_some_and(|share| share > THROTTLED_SHARE_MIN);
+        has_quota && (is_stopped || self.held.as_deref() == Some(PROCESSORS))
     }
 
     fn change_processors(&mut self, by: f64) -> Result<(), String> {
@@ -553,8 +559,8 @@ impl OperationWork {
         if let Some(range) = differ([0.0, 1.0].map(|rest| CacheEffect { rest, ..middle })) {
             let (share, misses) = cache_use(run)?;
             return Err(format!(
-                "--cache: a row took {} reads, and a cache for {} % of the data would leave {}: if the \
-                 rest of the cache changes with it is not known, which allows {range}",
+                "--cache: a row took {} reads, and a cache for {} % of the data would leave {}: if \
+                 the rest of the cache changes with it is not known, which allows {range}",
                 decimal(misses, 2),
                 decimal(share * 100.0, 0),
                 decimal(1.0 - share, 2)
@@ -644,8 +650,13 @@ fn cache_use(run: &Run) -> Result<(f64, f64), String> {
     Ok((share, misses))
 }
 
-/// The curve that the run was compared with, if the run does not contradict it, and an operation's reads over its throughput with one
-/// in flight.
+fn throttled_share(run: &Run) -> Option<f64> {
+    let group = HostFigures::of(run.database_host()?).group?;
+    Some(group.throttled_s? / run.summary.elapsed_s).filter(|share| share.is_finite())
+}
+
+/// The curve that the run was compared with, unless the run contradicts it, and an operation's reads
+/// over its throughput with one in flight.
 fn device_curve(run: &Run, operations: f64) -> Option<(DeviceCurves, f64)> {
     let share = run.details.calibrated.as_ref()?;
     // A device that was faster or slower than its curve had another state.
@@ -724,6 +735,7 @@ mod tests {
             requests: 1.0,
             correction: 1.0,
             held: None,
+            throttled_share: None,
         }
     }
 
@@ -866,6 +878,14 @@ mod tests {
         };
         assert!(held(0.5).contains("quota of processors held the run"));
         assert!(!held(2.0).contains("quota"));
+        // 0.3 processors of which 16 sessions used 90 %, stopped in 25 of 30 periods.
+        let stopped = |share| {
+            let processors = ProcessorWork { demand_s: 2.5e-4, processors: 2.0, granted: 0.3 };
+            let mut work =
+                OperationWork { processors: Ok(processors), throttled_share: share, ..work() };
+            work.change_processors(2.0).is_err()
+        };
+        assert!(stopped(Some(0.38)) && !stopped(Some(0.01)) && !stopped(None));
     }
 
     #[test]
