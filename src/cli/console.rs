@@ -38,6 +38,8 @@ const REDRAW_EVERY: Duration = Duration::from_millis(250);
 const END_LIMIT: Duration = Duration::from_secs(5);
 /// Longest wait of a result for earlier messages.
 const ORDER_LIMIT: Duration = Duration::from_secs(1);
+/// Columns of a run's bar with its time and the spaces before them.
+const BAR_COLUMNS: usize = 20;
 /// The shortest time that a rate of progress is made over.
 const RATE_TIME_MIN: Duration = Duration::from_millis(500);
 
@@ -460,7 +462,8 @@ impl Watch for Console {
         let elapsed_s = (second.from_s + second.length_s) as u64;
         if let Some(bar) = &state.bar {
             bar.set_position(elapsed_s);
-            bar.set_message(text.clone());
+            let room = columns(io::stderr()).map(|all| all.saturating_sub(BAR_COLUMNS));
+            bar.set_message(whole_parts(&text, room.unwrap_or(usize::MAX)).to_owned());
         }
         if !self.terminal && !self.quiet && elapsed_s.is_multiple_of(PLAIN_EVERY.as_secs()) {
             self.stderr.lines(format!("petal: {text}\n"));
@@ -493,6 +496,16 @@ impl Watch for Console {
     }
 }
 
+/// The first parts of a list that fit: no figure is cut.
+fn whole_parts(text: &str, columns: usize) -> &str {
+    let mut shown = text;
+    while shown.chars().count() > columns {
+        let Some(at) = shown.rfind(", ") else { break };
+        shown = &shown[..at];
+    }
+    shown
+}
+
 /// The time left; at the end the last operations and the counters are waited for.
 fn time_left(left_s: f64) -> String {
     match left_s {
@@ -501,7 +514,7 @@ fn time_left(left_s: f64) -> String {
     }
 }
 
-/// Time left, current operations/s, PIOPS and the worst p99, of the second that just ended; the
+/// Time left, current PIOPS, operations/s and the worst p99, of the second that just ended; the
 /// slowest operation if there were too few for a p99.
 fn second_line(second: &Second, left_s: f64) -> String {
     let per_second = |count: u64| count as f64 / second.length_s.max(1e-9);
@@ -522,7 +535,7 @@ fn second_line(second: &Second, left_s: f64) -> String {
         String::new()
     };
     format!(
-        "{}: {} operations/s, {piops} PIOPS, {slowest} us{errors}",
+        "{}: {piops} PIOPS, {} operations/s, {slowest} us{errors}",
         time_left(left_s),
         decimal(per_second(second.ops.total), 0),
     )
@@ -543,6 +556,16 @@ mod tests {
         let fast = phase(1200, 1230, ProgressUnit::Items);
         assert!(fast.ends_with("/s, 2 s left") || fast.ends_with("/s, 1 s left"), "{fast}");
         assert!(phase(60 << 20, 90 << 20, ProgressUnit::Bytes).contains(" MiB/s, 30 s left"));
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_whole_figures() {
+        let text =
+            "cell 4 of 30, 2 min 46 s left | 1 s left: 47,476 PIOPS, 690 operations/s, p99 9 us";
+        assert_eq!(whole_parts(text, 200), text);
+        let shown = "cell 4 of 30, 2 min 46 s left | 1 s left: 47,476 PIOPS";
+        assert_eq!(whole_parts(text, 60), shown);
+        assert_eq!(whole_parts("waiting", 3), "waiting");
     }
 
     #[test]

@@ -15,7 +15,8 @@ use petal_model::stats::server_work::WorkCount;
 
 /// A plan, before its run.
 pub fn plan(plan: &ReplayPlan) -> String {
-    let mut out = line(&format!("replay of {}: {}", plan.of.database, plan.of.time));
+    let of = format!("{}: {}", plan.of.database, plan.of.time);
+    let mut out = paragraph("replay of ", "  ", &of);
     out.push('\n');
     bulleted(&mut out, "how       ", &plan.of.how);
     let parameters = plan.parameters();

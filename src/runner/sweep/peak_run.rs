@@ -12,7 +12,7 @@ use petal_model::record::Status;
 use petal_model::record::sweep::{self as kept, PEAK_RUN, SweepCell, Swept};
 use petal_model::record::sweep_order::{CellRun, OVERHEAD_GUESSED, left};
 use petal_model::settings::Settings;
-use petal_report::numbers::{counted, span};
+use petal_report::numbers::counted;
 
 /// Time of the last run that is planned and not done.
 pub(super) fn time_left(held: &SweepFolder) -> Duration {
@@ -59,7 +59,7 @@ pub(super) fn run(
         "last run, at the peak ({factors}): {seconds} s, the second half with experiments that \
          show what limits it"
     ));
-    context.watch.heading(&format!("last run, all done in {} | ", span(time_left(held))));
+    context.watch.heading("last run | ");
     if dir.join(PEAK_RUN).exists() {
         kept::set_aside(&dir, PEAK_RUN)?; // Its record is damaged.
     }

@@ -132,7 +132,7 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     let newest = &groups[groups.len().saturating_sub(1)..];
     let newest_name = newest.first().map_or_else(String::new, |group| group.name.clone());
     let failed = cells::all(newest, &keys).into_iter().filter(|cell| cell.sides[0].is_empty());
-    let failed = failed.map(|cell| (cell.factors.clone(), why_failed(&cell, &newest_name)));
+    let failed = failed.map(|cell| (cell.factors.clone(), why_failed(&cell, by, &newest_name)));
     Ok(History {
         format: FORMAT.to_owned(),
         by: by.to_owned(),
@@ -144,10 +144,11 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
 }
 
 /// An open case for a cell of the newest group without a figure. Unreadable records have no factors.
-fn why_failed(cell: &cells::CellRuns<'_>, newest: &str) -> LimitCase {
+fn why_failed(cell: &cells::CellRuns<'_>, by: &str, newest: &str) -> LimitCase {
     let outcome = LimitOutcome::Inconclusive;
     if !cell.unusable.iter().all(|seen| seen.is_damaged && seen.factors.is_empty()) {
-        let words = format!("{newest} not measured");
+        let group = if by == DAY { newest.to_owned() } else { format!("{by} {newest}") };
+        let words = format!("{group} not measured");
         return LimitCase { outcome, place: cells::label(&cell.factors), words };
     }
     let sources: Vec<&str> = cell.unusable.iter().map(|seen| seen.source.as_str()).collect();
@@ -567,6 +568,25 @@ mod tests {
         assert!(because.contains(unread) && !because.contains("SESSIONS -"), "{because}");
         // It fails all the same if another cell is past the limit.
         assert_eq!(held(night(&[("8", 50.0)], 6, Status::Complete)).0, Failed);
+    }
+
+    #[test]
+    fn a_group_that_lacks_a_cell_is_named_with_its_key() {
+        let run = |threads: &str, sessions: &str, minute: u32| Observation {
+            source: format!("run {minute}"),
+            factors: [("threads_per_schema", threads), ("sessions", sessions)]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .to_vec(),
+            started_at: Some(format!("2026-11-01T02:{minute:02}:00Z")),
+            metrics: [(metric::PIOPS.to_owned(), 100.0)].into(),
+            status: Some(Status::Complete),
+            ..Observation::default()
+        };
+        let seen = [run("4", "8", 1), run("4", "16", 2), run("2", "8", 3)];
+        let history = history(&seen, "threads_per_schema", &[]).unwrap();
+        let because = history.hold(&"piops < -20%".parse().unwrap()).because.join("; ");
+        let wanted = "SESSIONS 16: threads_per_schema 2 not measured";
+        assert!(because.contains(wanted), "{because}");
     }
 
     #[test]

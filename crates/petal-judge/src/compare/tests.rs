@@ -542,7 +542,7 @@ fn the_findings_of_each_side_and_what_they_do_to_the_answer_are_kept() {
     insta::assert_snapshot!(both.effects.join("\n"), @"cached-by-os: old (3 of 3 runs), new (3 of 3 runs): the page cache served reads on every side, so this comparison does not show the storage");
     let one = compared(&["not-durable"], &["processor-bound"]);
     insta::assert_snapshot!(one.effects.join("\n"), @"
-    processor-bound: new (3 of 3 runs): processors limited one side and not another: it shows less than its storage can do, and the difference is not one of storage alone
+    processor-bound: new (3 of 3 runs): processors limited one side, so the difference is not one of storage alone
     not-durable: old (3 of 3 runs): commits waited for stable storage on one side and not on another, so UPDATE, commit, log and PIOPS figures cannot be compared
     ");
     assert!(compared(&[], &["short-run"]).effects.is_empty());

@@ -66,10 +66,8 @@ const EFFECTS: [Effect; 4] = [
     },
     Effect {
         id: "processor-bound",
-        of_all: "processors limited every side, so equal figures do not mean equal storage, and a \
-                 difference is one of processors",
-        of_some: "processors limited one side and not another: it shows less than its storage can \
-                  do, and the difference is not one of storage alone",
+        of_all: "processors limited every side, so this comparison does not show the storage",
+        of_some: "processors limited one side, so the difference is not one of storage alone",
     },
     Effect {
         id: "not-durable",
