@@ -282,7 +282,10 @@ fn show_one_side(
         petal_report::json::petals(&petals)
             .map_err(CommandError::failed("the petals cannot be written"))?
     } else {
-        petal_report::petals_text::alone(&side.name, &petals, objective)
+        console.laid_out(|| match console.is_brief(matches) {
+            true => petal_report::sweep::of_petals(&side.name, &petals, objective),
+            false => petal_report::petals_text::alone(&side.name, &petals, objective),
+        })
     };
     console.result(&text);
     Ok(Exit::Done)

@@ -21,7 +21,11 @@ pub fn alone(name: &str, petals: &Petals, objective: Option<&Objective>) -> Stri
     out.push_str(&super::sweep::chart::petals(petals));
     out.push_str(&lines(petals, objective));
     writer_costs(&mut out, petals);
-    findings(&mut out, petals);
+    let found = findings(petals);
+    if !found.is_empty() {
+        section(&mut out, "findings", "warnings and errors of the runs of these points");
+        bullets(&mut out, found);
+    }
     section(&mut out, "points", "means, 95 % intervals");
     out.push_str(&points(petals));
     caveats(&mut out, &petals.notes);
@@ -85,7 +89,7 @@ fn point(line: &PetalLine, position: usize) -> String {
 }
 
 /// Warnings and errors, each with the points that have it.
-fn findings(out: &mut String, petals: &Petals) {
+pub(super) fn findings(petals: &Petals) -> Vec<String> {
     let points = petals.lines.iter().flat_map(|line| line.points.iter().map(move |p| (line, p)));
     let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (line, point) in points {
@@ -94,11 +98,7 @@ fn findings(out: &mut String, petals: &Petals) {
             places.entry(id).or_default().push(place);
         }
     }
-    if places.is_empty() {
-        return;
-    }
-    section(out, "findings", "warnings and errors of the runs of these points");
-    bullets(out, places.iter().map(|(id, places)| format!("{id}: {}", places.join("; "))));
+    places.iter().map(|(id, places)| format!("{id}: {}", places.join("; "))).collect()
 }
 
 /// A table per line: means and half of their 95 % intervals.

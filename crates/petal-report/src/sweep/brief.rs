@@ -2,6 +2,7 @@
 //! the gravest findings, and the place of the rest.
 
 use super::super::numbers::{micros, or_dash, rate};
+use super::super::petals_text;
 use super::super::table::{clipped, line, paragraph, rest};
 use super::chart;
 use super::design;
@@ -18,7 +19,7 @@ const VERDICTS_MAX: usize = 5;
 /// Height of the chart next to the limit of the last run.
 const CHART_HEIGHT_WITH_LIMIT: usize = 9;
 const VERDICTS_MAX_WITH_LIMIT: usize = 3;
-pub(super) const FINDINGS_MAX: usize = 3;
+const FINDINGS_MAX: usize = 3;
 const IN_REPORT: &str = "in the report";
 
 /// Lays out a sweep on at most 40 lines; `place` is the folder of its reports.
@@ -31,26 +32,13 @@ pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, plac
     for (name, words) in swept.peak_run.iter().flat_map(peak_run::lines) {
         out.push_str(&clipped(name, "  ", &words));
     }
-    out.push_str(&chart::drawing(petals, &[], height));
-    let mut shown: Vec<(char, &PetalLine)> = chart::drawn_lines(petals).collect();
-    if shown.is_empty() {
-        // PIOPS and their limit are known without the latency of a read.
-        shown = petals.lines.iter().map(|line| ('-', line)).collect();
-    }
-    for (letter, of) in shown.iter().take(verdicts_max) {
-        out.push_str(&clipped(&format!("{letter}  "), "   ", &verdict(of, objective)));
-    }
-    let more = shown.len().saturating_sub(verdicts_max);
-    out.push_str(&rest(more, "line", IN_REPORT));
+    out.push_str(&drawn(petals, objective, height, verdicts_max, IN_REPORT));
     for text in design::found(swept).iter().take(VERDICTS_MAX) {
         out.push_str(&clipped("-  ", "   ", text));
     }
     out.push('\n');
     let found = findings(swept, petals);
-    for text in found.iter().take(FINDINGS_MAX) {
-        out.push_str(&clipped("- ", "  ", text));
-    }
-    out.push_str(&rest(found.len().saturating_sub(FINDINGS_MAX), "finding", IN_REPORT));
+    out.push_str(&gravest(&found, IN_REPORT));
     if !found.is_empty() {
         out.push('\n');
     }
@@ -60,16 +48,61 @@ pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, plac
     out
 }
 
+/// Lays out the petals of runs or a table, without a sweep's record, on at most 40 lines.
+pub fn of_petals(name: &str, petals: &Petals, objective: Option<&Objective>) -> String {
+    const IN_WHOLE: &str = "with --full";
+    let mut out = clipped("petals of ", "  ", name);
+    out.push_str(&drawn(petals, objective, CHART_HEIGHT, VERDICTS_MAX, IN_WHOLE));
+    let mut found = petals.notes.clone();
+    found.extend(petals_text::findings(petals));
+    if !found.is_empty() {
+        out.push_str(&format!("\n{}", gravest(&found, IN_WHOLE)));
+    }
+    out + "\n--full shows each point with its interval\n"
+}
+
+/// The chart, and a verdict for each line in it.
+fn drawn(
+    petals: &Petals,
+    objective: Option<&Objective>,
+    height: usize,
+    verdicts_max: usize,
+    place: &str,
+) -> String {
+    let mut out = chart::drawing(petals, &[], height);
+    let mut shown: Vec<(char, &PetalLine)> = chart::drawn_lines(petals).collect();
+    if shown.is_empty() {
+        // PIOPS and their limit are known without the latency of a read.
+        shown = petals.lines.iter().map(|line| ('-', line)).collect();
+    }
+    for (letter, of) in shown.iter().take(verdicts_max) {
+        out.push_str(&clipped(&format!("{letter}  "), "   ", &verdict(of, objective)));
+    }
+    out + &rest(shown.len().saturating_sub(verdicts_max), "line", place)
+}
+
+/// Lists the first findings, and the number of the others.
+pub(super) fn gravest(found: &[String], place: &str) -> String {
+    let shown = found.iter().take(FINDINGS_MAX);
+    let shown: String = shown.map(|text| clipped("- ", "  ", text)).collect();
+    shown + &rest(found.len().saturating_sub(FINDINGS_MAX), "finding", place)
+}
+
 /// The peak of a line with its limit, its knee, and the highest load within an objective.
-fn verdict(line: &PetalLine, objective: Option<&Objective>) -> String {
+pub(super) fn verdict(line: &PetalLine, objective: Option<&Objective>) -> String {
     let mut words = format!("{}: ", line.name);
     let Some((at, point)) = line.peak.and_then(|at| Some((at, line.points.get(at)?))) else {
         return words + "no point with PIOPS";
     };
-    let piops = or_dash(point.piops.as_ref(), |estimate| rate(estimate.mean));
+    let piops = or_dash(point.piops.as_ref(), |estimate| {
+        let half =
+            estimate.half_width.map_or_else(String::new, |half| format!(" +- {}", rate(half)));
+        format!("{}{half}", rate(estimate.mean))
+    });
+    let peak = if line.points.len() > 1 { "peak " } else { "" };
     let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
     let at_peak = sessions(line, line.peak);
-    words.push_str(&format!("peak {piops} PIOPS with {at_peak}, {read} us a read"));
+    words.push_str(&format!("{peak}{piops} PIOPS with {at_peak}, {read} us a read"));
     if let Some(limit) = line.limited_by(at) {
         words.push_str(&format!("; limited by {limit}"));
     }
@@ -109,6 +142,22 @@ mod tests {
     use super::super::tests::swept;
     use super::*;
     use crate::table::within;
+
+    #[test]
+    fn petals_without_a_sweep_are_one_screen_too() {
+        let swept = swept();
+        let petals = Petals::of(&swept.observations());
+        let shown = within(80, || of_petals("results/many", &petals, None));
+        assert!(shown.starts_with("petals of results/many\n  read us\n"), "{shown}");
+        let verdict = "\na  UPDATE_PCT 0: peak 12,060 PIOPS with 16 sessions, 340.0 us a read;";
+        assert!(shown.contains(verdict), "{shown}");
+        let mut many = petals.clone();
+        many.notes = vec!["left-out: a note of many words ".repeat(20); 9];
+        many.lines = vec![petals.lines[0].clone(); 12];
+        let shown = within(80, || of_petals("results/many", &many, None));
+        assert!(shown.lines().count() <= 40 && shown.contains("--full"), "{shown}");
+        assert!(shown.contains("7 more lines with --full"), "{shown}");
+    }
 
     #[test]
     fn the_end_of_a_sweep_fits_on_a_screen() {

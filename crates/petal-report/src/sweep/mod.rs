@@ -13,9 +13,10 @@ pub mod table;
 
 use super::table::{SCREEN_LINES, clipped, fitting, line, paragraph, rest};
 use super::text::{bullets, section};
-pub use brief::brief;
+pub use brief::{brief, of_petals};
 use petal_judge::petals::Petals;
 use petal_model::numbers::counted;
+use petal_model::record::observation::Observation;
 use petal_model::record::sweep::{Axis, Swept};
 use petal_model::record::{Run, Status};
 use petal_model::settings::objective::Objective;
@@ -68,21 +69,26 @@ pub fn of_runs(named: &[(&str, &Run)]) -> String {
     shown
 }
 
-/// Lays out several runs on one screen: as many rows as fit, and the gravest findings.
+/// Lines of petals with a verdict above a table of runs.
+const VERDICTS_MAX: usize = 3;
+
+/// Lays out several runs on one screen: a verdict for each mix, as many rows as fit, and the gravest findings.
 pub fn brief_of_runs(named: &[(&str, &Run)]) -> String {
     let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
     let found = findings::of_rows(&runs);
-    let mut end = String::from("\n");
-    for text in found.iter().take(brief::FINDINGS_MAX) {
-        end.push_str(&clipped("- ", "  ", text));
-    }
-    let more = found.len().saturating_sub(brief::FINDINGS_MAX);
-    end.push_str(&rest(more, "finding", "with --full"));
+    let end = format!("\n{}", brief::gravest(&found, "with --full"));
+    let seen = named.iter().map(|(name, run)| Observation::of_run(name, Vec::new(), run));
+    let petals = Petals::of(&seen.collect::<Vec<_>>());
+    let verdicts = petals.lines.iter().take(VERDICTS_MAX);
+    let begin: String =
+        verdicts.map(|line| clipped("", "  ", &brief::verdict(line, None))).collect();
+    let begin = begin + "\n";
     let text = |count: usize| {
         let more = rest(named.len() - count, "run", "with --full");
         rows_of_runs(&named[..count], &runs[..count]) + &more
     };
-    fitting(named.len(), SCREEN_LINES - end.lines().count(), text) + &end
+    let lines = SCREEN_LINES - begin.lines().count() - end.lines().count();
+    begin + &fitting(named.len(), lines, text) + &end
 }
 
 fn rows_of_runs(named: &[(&str, &Run)], runs: &[&Run]) -> String {
