@@ -296,9 +296,9 @@ fn run_once(
     series.replay = Some(judged_by(&plan.of, objective.as_ref()));
     let brief = |run: &Run, place: &str| {
         let imitated = petal_report::replay::replayed_load(run).unwrap_or_default();
-        format!("{}{imitated}", petal_report::text::brief(run, place))
+        petal_report::text::brief_with(run, place, &imitated)
     };
-    run_command::run_repeats(&series, Some("replay"), given.matches, console, Some(&brief))
+    run_command::run_repeats(&series, Some("replay"), given.matches, console, Some(&brief), false)
 }
 
 fn judged_by(of: &ReplayOf, objective: Option<&Objective>) -> ReplayOf {

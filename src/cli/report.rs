@@ -282,7 +282,7 @@ fn refuse(matches: &ArgMatches, flags: &[&str], path: &Path) -> Result<(), Comma
 }
 
 /// The folder's own name, for messages.
-fn folder_name(path: &Path) -> String {
+pub(super) fn folder_name(path: &Path) -> String {
     let folder = record::folder_of(path);
     folder.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -25,7 +25,7 @@ use petal_model::workload::share::Share;
 use super::args::{self, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{launch, live, metrics, source};
+use super::{launch, live, metrics, report, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -178,33 +178,48 @@ fn run_share(
     // The first host shows the work of all.
     let is_shown = hosts.is_none() || share.is_first();
     let brief: BriefReport<'_> = &petal_report::text::brief;
-    run_repeats(&series, name, matches, console, is_shown.then_some(brief))
+    let is_one_screen = is_shown && !matches.get_flag("json") && console.is_brief(matches);
+    let in_table = is_one_screen && series.settings.repeats > 1;
+    run_repeats(&series, name, matches, console, is_shown.then_some(brief), in_table)
 }
 
 /// The text of a run and the place of its record, for a person who reads it at once.
 type BriefReport<'a> = &'a dyn Fn(&Run, &str) -> String;
 
-/// Runs as often as REPEATS says, and shows each run; without `brief` it shows none.
+/// Runs as often as REPEATS says, and shows each run, or all of them in a table at the end; without
+/// `brief` it shows none.
 pub fn run_repeats(
     series: &RunSeries<'_>,
     name: Option<&str>,
     matches: &ArgMatches,
     console: &Console,
     brief: Option<BriefReport<'_>>,
+    in_table: bool,
 ) -> Result<Exit, CommandError> {
-    let mut exit = Exit::Done;
-    for repeat in 1..=series.settings.repeats {
+    let repeats = series.settings.repeats;
+    let (mut exit, mut failure, mut runs) = (Exit::Done, None, Vec::new());
+    for repeat in 1..=repeats {
         let kept = series.run_once(repeat, name)?;
-        show(&kept, matches, console, brief)?;
         exit = exit.max(Exit::of_run(&kept.run));
-        if let Some(failure) = kept.failure {
-            return Err(failure.into());
+        if in_table && kept.is_written() {
+            let place = kept.folder.path().display().to_string();
+            let verdict = petal_judge::verdict(&kept.run);
+            console.warn(&format!("run {repeat} of {repeats}: {verdict}; {place}"));
+            runs.push((report::folder_name(kept.folder.path()), kept.run));
+        } else {
+            show(&kept, matches, console, brief)?;
         }
-        if exit == Exit::Interrupted {
+        failure = kept.failure;
+        if failure.is_some() || exit == Exit::Interrupted {
             break;
         }
     }
-    Ok(exit)
+    if !runs.is_empty() {
+        let named: Vec<(&str, &Run)> = runs.iter().map(|(at, run)| (at.as_str(), run)).collect();
+        console.report(|| petal_report::sweep::brief_of_runs(&named));
+        console.warn("report.txt and report.html in each run's folder hold the whole report");
+    }
+    failure.map_or(Ok(exit), |failure| Err(failure.into()))
 }
 
 /// Shows a run in the form that the flags ask for; without `brief` only the place of its record.

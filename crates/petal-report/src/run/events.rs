@@ -1,7 +1,7 @@
 //! The time spent: wait events, the latency of operations and of single I/Os.
 
 use super::super::json::word;
-use super::super::numbers::{decimal, micros, or_dash, percent, whole};
+use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, percent, whole};
 use super::super::table::{Cell, Table};
 use petal_judge::verdict::is_foreground;
 use petal_model::record::Run;
@@ -65,6 +65,35 @@ fn remainder(run: &Run) -> String {
 fn shared(share: Option<f64>) -> Cell {
     let share = share.filter(|share| share.is_finite());
     Cell { share, ..or_dash(share, percent).into() }
+}
+
+/// The longest waits with a share of DB time, and the rest of it, in at most this many rows.
+pub(crate) fn longest(run: &Run, most: usize) -> Table {
+    let all = top_events(run);
+    let row = |cells: &Vec<Cell>| match cells.as_slice() {
+        [wait, waits, _, avg_us, share, ..] if share.text != UNKNOWN => {
+            Some([wait, waits, avg_us, share].map(|cell| cell.text.clone()))
+        }
+        _ => None,
+    };
+    let mut rows: Vec<[String; 4]> = all.rows().iter().filter_map(row).collect();
+    if rows.len() > most {
+        rows.drain(most - 1..rows.len() - 1);
+    }
+    Table::of_figures("wait | waits | avg us | % DB time").with_rows(rows)
+}
+
+/// Operation latency of the steady window; of the whole run if that is unknown.
+pub(crate) fn operations_in_short(run: &Run) -> Table {
+    let steady = run.summary.steady.as_ref().map(|steady| &steady.latency_us);
+    let latencies = steady.filter(|all| !all.is_empty()).unwrap_or(&run.summary.latency_us);
+    let rows = latencies.iter().map(|(name, of)| {
+        let figures = [of.mean, of.p50, of.p99, of.p99_9, of.max];
+        let figures = figures.map(|figure| or_dash(figure, micros));
+        [name.clone(), whole(of.count)].into_iter().chain(figures).collect::<Vec<_>>()
+    });
+    Table::of_figures("operation | count | mean us | p50 us | p99 us | p99.9 us | max us")
+        .with_rows(rows)
 }
 
 /// Operation latency, of the whole run and of its steady window.

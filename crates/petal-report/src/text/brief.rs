@@ -1,24 +1,49 @@
-//! A run's end on one screen of a terminal: the line to paste, the warnings, and the path of the
+//! A run's end on one screen of a terminal: the line to paste, its figures, the warnings, and the path of the
 //! whole report.
 
-use super::super::run::{interference, outages};
-use super::super::table::{paragraph, rest};
+use super::super::run::{events, interference, outages};
+use super::super::table::{SCREEN_LINES, paragraph, rest};
 use petal_model::record::{Run, Severity};
 
 /// Findings that are shown at most, the gravest; the rest is in the report.
 const FINDINGS_MAX: usize = 3;
+/// Rows of waits, with the rest of DB time.
+const WAITS_MAX: usize = 4;
 
 /// `place` is the run's folder. A run with neighbours begins with their price.
 pub fn brief(run: &Run, place: &str) -> String {
+    brief_with(run, place, "")
+}
+
+/// The same, with `end` as its last part.
+pub fn brief_with(run: &Run, place: &str, end: &str) -> String {
     if run.summary.interference.is_some() {
-        return brief_interference(run, place);
+        return brief_interference(run, place) + end;
     }
     let mut out = paragraph("", "  ", &petal_judge::verdict(run).to_string());
     out.push('\n');
+    let top = out;
+    let mut out = String::new();
     super::status(&mut out, run);
     outages::lines(run).iter().for_each(|line| out.push_str(&paragraph("", "  ", line)));
     out.push_str(&findings(run));
     out.push_str(&record(place));
+    out.push_str(end);
+    let lines = SCREEN_LINES.saturating_sub(top.lines().count() + out.lines().count());
+    top + &proof(run, lines) + &out
+}
+
+/// Latencies of operations and the longest waits, in as many lines: figures behind the verdict.
+fn proof(run: &Run, lines: usize) -> String {
+    let headline = run.headline().run;
+    let tables = [events::operations_in_short(run), events::longest(&headline, WAITS_MAX)];
+    let tables = tables.iter().filter(|table| !table.is_empty());
+    let mut out = String::new();
+    for table in tables.map(|table| format!("{}\n", table.render())) {
+        if out.lines().count() + table.lines().count() <= lines {
+            out.push_str(&table);
+        }
+    }
     out
 }
 
@@ -72,6 +97,18 @@ mod tests {
           device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s
           (the steady window's counters are not known)
 
+        operation   count  mean us  p50 us  p99 us  p99.9 us   max us
+        ---------  ------  -------  ------  ------  --------  -------
+        select     43,888    7,916   7,377  10,002    72,810   79,952
+        update     10,972   13,195  12,698  16,351   105,644  106,496
+
+        wait             waits  avg us  % DB time
+        -----------  ---------  ------  ---------
+        main read    3,565,900    84.3       63.4
+        wal sync        10,972   412.0        1.0
+        writer lock      5,486   520.0        0.6
+        CPU + other          -       -       35.0
+
         status complete
         info: too-short-to-judge, single-run, small-log
 
@@ -82,7 +119,7 @@ mod tests {
         let warning = petal_model::record::Finding { severity: Severity::Warning, ..finding };
         run.summary.findings = vec![warning; 30];
         let shown = within(80, || brief(&run, "petal-results/20261120T140000Z-run"));
-        assert!(shown.lines().count() <= 24, "{shown}");
+        assert!(shown.lines().count() <= 40, "{shown}");
         assert!(shown.contains("27 more findings in the report"), "{shown}");
     }
 }

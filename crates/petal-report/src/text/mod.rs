@@ -45,7 +45,7 @@ fn top(out: &mut String, run: &Run) {
     status(out, run);
 }
 
-pub use brief::brief;
+pub use brief::{brief, brief_with};
 
 /// Writes the status, a note if the database's totals end before the run, and the findings in
 /// short.
