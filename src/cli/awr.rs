@@ -13,6 +13,7 @@ use petal_awr::{AwrError, columns};
 use petal_engine::{Progress as _, ProgressUnit};
 use petal_judge::awr::observation::observation;
 use petal_judge::petals::Petals;
+use petal_model::numbers::counted;
 use petal_model::record::file_names::natural;
 use petal_model::record::observation::Observation;
 use petal_report::petals::PIOPS;
@@ -49,6 +50,8 @@ read. The other files are shown.";
 
 /// Reading that takes longer than this shows its progress.
 const PROGRESS_AFTER: Duration = Duration::from_secs(2);
+/// Notes on files next to a result of one screen.
+const NOTES_MAX: usize = 3;
 const TITLE: &str = "AWR reports";
 /// Folders within folders.
 const DEPTH_MAX: usize = 64;
@@ -99,10 +102,15 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     }
     #[cfg(feature = "xlsx")]
     super::report::check_workbook(matches, &given)?;
+    let (reports, noted) = (Vec::new(), console.is_brief(matches).then_some(0));
     let mut reader =
-        ReportFiles { console, pattern, reports: Vec::new(), exit: Exit::Done, passed_over: 0 };
+        ReportFiles { console, pattern, reports, exit: Exit::Done, passed_over: 0, noted };
     reader.read(&given);
-    let ReportFiles { reports, exit, passed_over, .. } = reader;
+    let ReportFiles { reports, exit, passed_over, noted, .. } = reader;
+    let more = noted.unwrap_or(0).saturating_sub(NOTES_MAX);
+    if more > 0 {
+        console.warn(&format!("{} on files with --full", counted(more as u64, "more note")));
+    }
     if passed_over > 0 {
         let what = if passed_over == 1 { "file is no report" } else { "files are no reports" };
         console.warn(&format!("{passed_over} other {what}, and passed over"));
@@ -240,6 +248,8 @@ struct ReportFiles<'c> {
     exit: Exit,
     /// Files of a folder that are something else.
     passed_over: usize,
+    /// Notes so far, if only the first [`NOTES_MAX`] are shown.
+    noted: Option<usize>,
 }
 
 impl ReportFiles<'_> {
@@ -288,7 +298,7 @@ impl ReportFiles<'_> {
         match report {
             Ok(mut report) => {
                 for note in &report.notes {
-                    self.console.warn(&format!("{}: {note}", report.file));
+                    self.note(&format!("{}: {note}", report.file));
                 }
                 report.factors = self.factors(Path::new(&report.file), &report);
                 self.reports.push(report);
@@ -296,7 +306,7 @@ impl ReportFiles<'_> {
             Err(AwrError::Other { .. }) if is_among_others => self.passed_over += 1,
             // A report may be lost in it: it is named, and fails nothing else.
             Err(error @ AwrError::Foreign { .. }) if is_among_others => {
-                self.console.warn(&error.to_string());
+                self.note(&error.to_string());
             }
             Err(error) => {
                 let exit = match error {
@@ -315,6 +325,13 @@ impl ReportFiles<'_> {
                 .warn(&format!("{}: does not fit --pattern, and has no factors", report.file));
             Vec::new()
         })
+    }
+
+    fn note(&mut self, text: &str) {
+        self.noted.iter_mut().for_each(|noted| *noted += 1);
+        if self.noted.is_none_or(|noted| noted <= NOTES_MAX) {
+            self.console.warn(text);
+        }
     }
 
     fn fail(&mut self, exit: Exit, message: &str) {

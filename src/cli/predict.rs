@@ -10,6 +10,7 @@ use petal_judge::predict::what_if::{AskedChanges, WhatIf, what_if};
 use petal_judge::predict::{DeviceCurves, PredictedLine, predict};
 use petal_model::record::calibration::{self, Calibration};
 use petal_model::record::{self, sweep};
+use petal_report::table::on_a_screen;
 
 use super::args::{self, flag, list, value};
 use super::compare::load;
@@ -21,8 +22,9 @@ Examples:
   petal predict petal-results/sweep-sqlite-1a2b3c4d --sessions 12,24
   petal predict table.csv               held-out errors of a published table
   petal predict DIR --calibration petal-results/20261120T134207Z-calibrate
-  petal predict RUN --processors 2x --sessions 16     one run, other resources
+  petal predict RUN --processors 2x --sessions 16     one run, other resources";
 
+const NOTES: &str = "\
 Families of curves predict each cell of a sweep from the others: interpolation
 in log sessions, the universal scalability law (USL), a closed network of queues
 that all UPDATE_PCTs share, and the curve of a calibration. The one with the
@@ -43,9 +45,8 @@ const FACTORS: [(&str, &str); 6] = [
 
 pub fn command() -> Command {
     let factor = |(name, help)| value(name, "Nx", help).value_parser(factor);
-    Command::new("predict")
+    let command = Command::new("predict")
         .about("Predict unmeasured session counts, or other resources")
-        .after_help(EXAMPLES)
         .arg(args::paths("record", "RECORD", "Sweeps, folders of runs, tables; or runs"))
         .arg(
             list("sessions", "N,N", "Session counts to predict, next to the measured ones")
@@ -59,6 +60,8 @@ pub fn command() -> Command {
                 .help_heading("What if"),
         )
         .arg(flag("json", "Print the prediction as JSON"))
+        .arg(args::full());
+    args::one_screen(command, EXAMPLES, NOTES, &[])
 }
 
 /// Reads a factor such as `2x` or `0.5x`.
@@ -94,7 +97,11 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             "no run with figures; name a sweep, runs or a table",
         ));
     }
-    show(&lines, || petal_report::predict::render(&lines), matches, console)
+    let text = || match console.is_brief(matches) {
+        true => petal_report::predict::brief(&lines),
+        false => petal_report::predict::render(&lines),
+    };
+    show(&lines, text, matches, console)
 }
 
 /// The changes of single runs; None if no change is asked for, and for sweeps.
@@ -146,7 +153,11 @@ fn of_runs(
         }
         found.push(what_if(&path.display().to_string(), &run, changes));
     }
-    let text = || found.iter().map(petal_report::predict::what_if).collect::<Vec<_>>().join("\n");
+    let text = || {
+        let all: Vec<String> = found.iter().map(petal_report::predict::what_if).collect();
+        let all = all.join("\n");
+        if console.is_brief(matches) { on_a_screen(&all) } else { all }
+    };
     show(&found, text, matches, console)
 }
 

@@ -1,11 +1,62 @@
 //! A prediction as text: the held-out errors of each family, then each line.
 
 use super::numbers::{counted, decimal, micros, or_dash, percent, rate, signed_percent};
-use super::table::{Table, paragraph};
+use super::table::{SCREEN_LINES, Table, clipped, fitting, paragraph, rest};
 use petal_judge::predict::what_if::WhatIf;
 use petal_judge::predict::{
     Family, PREDICTED_CONFIDENCE, PredictedCell, PredictedLine, over_lines,
 };
+
+/// Lines with an answer on one screen.
+const ANSWERS_MAX: usize = 4;
+
+/// Lays out a prediction on one screen: an answer for each line, then as many tables as fit.
+pub fn brief(lines: &[PredictedLine]) -> String {
+    const PLACE: &str = "with --full";
+    let answers = lines.iter().take(ANSWERS_MAX).map(answer);
+    let mut out: String = answers.map(|words| clipped("", "  ", &words)).collect();
+    out.push_str(&rest(lines.len().saturating_sub(ANSWERS_MAX), "line", PLACE));
+    let end = "\n--full shows the errors of every family of curves\n";
+    let predicted: Vec<_> = lines.iter().filter(|line| line.refused.is_none()).collect();
+    let tables = |count: usize| {
+        let tables = predicted.iter().take(count).map(|line| format!("\n{}", of_line(line)));
+        tables.collect::<String>() + &rest(predicted.len() - count, "line", PLACE)
+    };
+    let lines_left = SCREEN_LINES - out.lines().count() - end.lines().count();
+    let shown = fitting(predicted.len(), lines_left, tables);
+    let cut = shown.lines().count() > lines_left;
+    let kept: Vec<&str> = shown.lines().take(lines_left - usize::from(cut)).collect();
+    let more = rest(shown.lines().count() - kept.len(), "line", PLACE);
+    let kept: String = kept.iter().map(|line| format!("{line}\n")).collect();
+    out + &kept + &more + end
+}
+
+/// The new predictions of a line, and the error of its curves on measured cells.
+fn answer(line: &PredictedLine) -> String {
+    if let Some(why) = &line.refused {
+        return format!("{}: not predicted: {why}", line.name);
+    }
+    let new = line.predicted.iter().filter(|cell| cell.measured_piops.is_none());
+    let new = new.filter_map(|cell| {
+        let interval = |(low, high)| format!(" ({} to {})", rate(low), rate(high));
+        let interval = cell.interval.map_or_else(String::new, interval);
+        Some(format!("{} PIOPS{interval} with {}", rate(cell.piops?), sessions(cell.sessions)))
+    });
+    let mut words: Vec<String> = new.collect();
+    let held = line.held_out.iter().find(|held| Some(held.family) == line.used);
+    words.extend(held.map(|held| {
+        let [median, largest] = [held.median, held.largest].map(percent);
+        format!(
+            "by {}, off by {median} % (median) to {largest} % on cells left out",
+            held.family.words()
+        )
+    }));
+    format!("{}: {}", line.name, words.join("; "))
+}
+
+fn sessions(count: u32) -> String {
+    counted(u64::from(count), "session")
+}
 
 pub fn render(lines: &[PredictedLine]) -> String {
     let mut out = String::new();
@@ -33,7 +84,7 @@ pub fn render(lines: &[PredictedLine]) -> String {
                     "- ",
                     "  ",
                     &format!(
-                        "{}: the medians of {} have the median {} % and the mean {} %",
+                        "{}: over {}, the middle of these medians is {} % and their mean {} %",
                         family.words(),
                         counted(over.lines as u64, "line"),
                         percent(over.median),
@@ -196,6 +247,19 @@ mod tests {
                 cell(99, None, None, Some("over twice 32 sessions")),
             ],
         };
+        let many =
+            vec![
+                PredictedLine { predicted: vec![cell(12, None, None, None); 60], ..line.clone() };
+                9
+            ];
+        for lines in [&many[..1], &many[..]] {
+            let shown = crate::table::within(80, || brief(lines));
+            assert!(shown.lines().count() <= 40 && shown.contains("with --full"), "{shown}");
+        }
+        let shown = crate::table::within(80, || brief(std::slice::from_ref(&line)));
+        let answer = shown.replace("\n  ", " ");
+        let wanted = "all: 7,000 PIOPS (5,600 to 8,750) with 12 sessions; 8,000 PIOPS (6,400 to 10,000) with 64 sessions\n\nall: by interpolation";
+        assert!(answer.starts_with(wanted), "{shown}");
         insta::assert_snapshot!(render(&[line]), @r"
 
         all: by interpolation

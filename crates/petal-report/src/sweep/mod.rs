@@ -72,7 +72,8 @@ pub fn of_runs(named: &[(&str, &Run)]) -> String {
 /// Lines of petals with a verdict above a table of runs.
 const VERDICTS_MAX: usize = 3;
 
-/// Lays out several runs on one screen: a verdict for each mix, as many rows as fit, and the gravest findings.
+/// Lays out several runs on one screen: a verdict for each mix, as many rows as fit, and the gravest
+/// findings.
 pub fn brief_of_runs(named: &[(&str, &Run)]) -> String {
     let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
     let found = findings::of_rows(&runs);

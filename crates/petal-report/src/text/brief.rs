@@ -1,5 +1,5 @@
-//! A run's end on one screen of a terminal: the line to paste, its figures, the warnings, and the path of the
-//! whole report.
+//! A run's end on one screen of a terminal: the line to paste, its figures, the warnings, and the
+//! path of the whole report.
 
 use super::super::run::{events, interference, outages};
 use super::super::table::{SCREEN_LINES, paragraph, rest};
@@ -15,7 +15,7 @@ pub fn brief(run: &Run, place: &str) -> String {
     brief_with(run, place, "")
 }
 
-/// The same, with `end` as its last part.
+/// Lays out a run as [`brief`] does, with `end` as the last part.
 pub fn brief_with(run: &Run, place: &str, end: &str) -> String {
     if run.summary.interference.is_some() {
         return brief_interference(run, place) + end;
