@@ -143,12 +143,16 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     })
 }
 
+/// A group's name with its key; a day needs none.
+fn named(by: &str, group: &str) -> String {
+    if by == DAY { group.to_owned() } else { format!("{by} {group}") }
+}
+
 /// An open case for a cell of the newest group without a figure. Unreadable records have no factors.
 fn why_failed(cell: &cells::CellRuns<'_>, by: &str, newest: &str) -> LimitCase {
     let outcome = LimitOutcome::Inconclusive;
     if !cell.unusable.iter().all(|seen| seen.is_damaged && seen.factors.is_empty()) {
-        let group = if by == DAY { newest.to_owned() } else { format!("{by} {newest}") };
-        let words = format!("{group} not measured");
+        let words = format!("{} not measured", named(by, newest));
         return LimitCase { outcome, place: cells::label(&cell.factors), words };
     }
     let sources: Vec<&str> = cell.unusable.iter().map(|seen| seen.source.as_str()).collect();
@@ -333,13 +337,15 @@ impl History {
             let words = format!("{of}{}", super::limits::words(changed));
             LimitCase { outcome: outcome(limit, changed), place, words }
         };
-        let judged =
-            |shift: Option<Shift>, group: &str| case(place.clone(), &format!("{group} "), shift);
+        let judged = |shift: Option<Shift>, group: &str| {
+            case(place.clone(), &format!("{} ", named(&self.by, group)), shift)
+        };
         let last = series.at_newest(&self.newest);
         let mut cases = match last.map(|last| last.shift) {
             None => vec![judged(None, &self.newest)],
             Some(None) => {
-                let words = format!("{} has nothing to be held against", self.newest);
+                let words =
+                    format!("{} has nothing to be held against", named(&self.by, &self.newest));
                 let outcome = LimitOutcome::Inconclusive;
                 vec![LimitCase { outcome, place: place.clone(), words }]
             }
