@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::server_postgres;
-use crate::support::{Ended, Workplace, count, names, number, record};
+use crate::support::{ControlGroup, Ended, Workplace, count, names, number, record};
 
 /// Cells of a few milliseconds each.
 const SHORT: [&str; 6] = ["sweep", "--work-loop", "5", "--work-unit", "8", "--json"];
@@ -752,6 +752,57 @@ fn cells_are_repeated_until_they_are_known_and_compared_at_any_number_of_runs() 
         (["--max-runs=3", "--sessions=1"], "--precision"),
     ] {
         work.petal(sweep(&args)).exits(2).telling(&[words]);
+    }
+}
+
+/// A control group allows 1,000 reads a second, and an operation is 8 reads: with each session the
+/// latency grows by 8 ms.
+#[test]
+fn a_search_ends_at_the_most_sessions_within_the_latency_or_says_that_none_are() {
+    let work = Workplace::new();
+    let disk = fs::metadata(work.path("")).unwrap().dev();
+    let limit = format!("{}:{} 1000", rustix::fs::major(disk), rustix::fs::minor(disk));
+    let file = "blkio.throttle.read_iops_device";
+    let Some(group) = ControlGroup::with("blkio", file, &limit) else { return };
+    let url = format!("device:{}", work.path("petal.dat").display());
+    work.petal(["setup", "--scale", "16M", "--db", &url]).exits(0);
+    let search = |within: &str| {
+        let args = ["sweep", "--search", "--sessions", "1-8", "--json"];
+        let more = ["--run-time", "2", "--work-unit", "8", "--update-pct", "0", "--db", &url];
+        let petal = work
+            .petal(args.iter().chain(&more).chain(&["--max-latency", within]))
+            .after(&group.joined());
+        let swept = petal.exits(0).json();
+        assert_eq!(swept["status"], "complete");
+        swept
+    };
+    let swept = search("op.avg=36ms");
+    let within = &swept["within_latency"][0];
+    assert_eq!((count(within, "/sessions"), count(within, "/exceeded_at")), (4, 5), "{within}");
+    assert_eq!(within["is_confirmed"], true, "{within}");
+    assert!((25e3..36e3).contains(&number(within, "/latency_us")), "{within}");
+    assert!((900.0..1200.0).contains(&number(within, "/piops")), "{within}");
+    let tried: Vec<u64> = sessions_in_order(&swept).iter().map(|run| run.0).collect();
+    assert_eq!(tried[..6], [1, 2, 4, 8, 6, 5]);
+    let mut repeated = tried[6..].to_vec();
+    repeated.sort_unstable();
+    assert_eq!(repeated, [4, 4, 5, 5]);
+    // The first number of sessions is over a latency that nothing keeps.
+    fs::remove_dir_all(folder(&work)).unwrap();
+    let swept = search("op.avg=10us");
+    let within = &swept["within_latency"][0];
+    assert!(within["sessions"].is_null() && within["piops"].is_null(), "{within}");
+    assert_eq!((count(within, "/exceeded_at"), count(within, "/runs")), (1, 3), "{within}");
+    let report = fs::read_to_string(folder(&work).join("report.txt")).unwrap();
+    let words = "nothing within op.avg=10us; it is exceeded with 1 session";
+    assert!(report.contains(words), "{report}");
+    for (args, words) in [
+        (&["--search"][..], "--max-latency"),
+        (&["--search", "--max-latency", "op.avg=0ms"], "op.avg=0ms"),
+        (&["--search", "--max-latency", "op.p42=1ms"], "op.p42=1ms"),
+        (&["--search", "--ladder", "--max-latency", "op.avg=1ms"], "cannot be used with"),
+    ] {
+        work.petal(sweep(args)).exits(2).telling(&[words]);
     }
 }
 

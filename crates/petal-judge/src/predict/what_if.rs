@@ -670,7 +670,8 @@ fn device_curve(run: &Run, operations: f64) -> Option<(DeviceCurves, f64)> {
 /// Time of an operation's reads at the device, in seconds: of the database's own requests if they
 /// were timed, else the device's, but at most the time that the database waited for reads.
 fn reads_s(run: &Run, operations: f64) -> Result<f64, String> {
-    let served = served::reads(run)?;
+    // Their time at the data's device includes all layers below it.
+    let served = served::at_the_devices(run)?;
     if !served.is_by_device() {
         return Err("reads did not come from the device alone".to_owned());
     }
