@@ -39,14 +39,14 @@ class SlowDisk:
 
     def remove(self):
         self.read_ms = self.sync_ms = 0.0
-        run("umount", self.place)
+        # A run that was cut short may still use it.
+        run("umount", "-l", self.place)
         run("losetup", "-d", self.device)
         run("umount", "-l", self.image)
 
     def serve(self):
         while True:
             rest = max(self.held[0][0] - time.monotonic(), 0) if self.held else None
-            # Before the mount there is nothing to wait for.
             select.select([self.fuse], [], [], rest)
             now = time.monotonic()
             while self.held and self.held[0][0] <= now:
@@ -56,6 +56,7 @@ class SlowDisk:
             except OSError as why:
                 if why.errno == errno.ENODEV:
                     return
+                # Not mounted yet.
                 if why.errno == errno.EPERM:
                     time.sleep(0.01)
                 continue
