@@ -352,7 +352,7 @@ class Holder:
             client = ["psql", "-h", "127.0.0.1", "-p", PORTS[engine], "-U", "root", "postgres", "-c", "SET enable_bitmapscan = off", "-c", text]
         else:
             text = (
-                f"BEGIN NOT ATOMIC WHILE TRUE DO START TRANSACTION; SELECT COUNT(c2) INTO @n FROM petal1_cf1 FORCE INDEX (custid) {rows}; "
+                f"BEGIN NOT ATOMIC WHILE TRUE DO START TRANSACTION; SELECT COUNT(c2) INTO @n FROM petal1_cf1 FORCE INDEX (petal_custid) {rows}; "
                 f"DO SLEEP({locked}); COMMIT; DO SLEEP({pause}); END WHILE; END"
             )
             client = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", PORTS[engine], "-u", "root", "petal", "--delimiter=//", "-e", text]
