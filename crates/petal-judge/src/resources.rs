@@ -177,10 +177,16 @@ fn rate(run: &Run) -> Option<ResourceUse> {
 /// control group's throttle, in a lock of the file system. None if the device
 /// did not serve them.
 pub(super) fn above_the_device(run: &Run, waited_us: f64) -> Option<f64> {
+    let at_device_us = reads_at_the_device_us(run)?;
+    (waited_us > 0.0).then(|| (1.0 - at_device_us / waited_us).clamp(0.0, 1.0))
+}
+
+/// The time of the reads in the device's queue and at the device, in us: that of all reads
+/// together. None if the device did not serve them.
+pub(super) fn reads_at_the_device_us(run: &Run) -> Option<f64> {
     let served = served::reads(run).ok().filter(served::ReadsServed::is_by_device)?;
     let counts = run.details.device?;
     // Reads of others count there, too: their time is at most the share of their bytes.
     let own = (served.device as f64 / counts.read_bytes.max(1) as f64).min(1.0);
-    let at_device_us = counts.read_ms as f64 * 1e3 * own;
-    (waited_us > 0.0).then(|| (1.0 - at_device_us / waited_us).clamp(0.0, 1.0))
+    Some(counts.read_ms as f64 * 1e3 * own)
 }

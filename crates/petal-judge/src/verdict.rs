@@ -356,8 +356,9 @@ fn waited_for(run: &Run) -> LimitedBy {
     let not_determined = |words: &str, evidence: Value| {
         limit(Limiter::NotDetermined, format!("not determined{words}"), evidence)
     };
+    let known = on_processors.or_else(|| untimed_reads(run));
     let Some((class, time_us)) = longest_class(run) else {
-        return on_processors.unwrap_or_else(|| not_determined("", Value::Null));
+        return known.unwrap_or_else(|| not_determined("", Value::Null));
     };
     let evidence = json!({
         "wait_class": class.label(), "wait_time_s": time_us / 1e6,
@@ -367,16 +368,14 @@ fn waited_for(run: &Run) -> LimitedBy {
         let is_over = run.details.db_time_s > 0.0 && run.io_depth() <= 1.0;
         let why = format!(" (waits of class {} took longer than DB time)", class.label());
         let why = if is_over { why.as_str() } else { "" };
-        return on_processors.unwrap_or_else(|| not_determined(why, evidence));
+        return known.unwrap_or_else(|| not_determined(why, evidence));
     };
     if share < LIMIT_SHARE_MIN {
-        let mut waits = run.summary.waits.iter();
-        let sees_reads = waits.any(|wait| wait.class == WaitClass::UserIo);
-        let why = match &run.details.target.io_untimed {
-            Some(_) if !sees_reads => " (the database does not time its reads)".to_owned(),
-            _ => format!(" (most: {} {words})", class.label()),
+        let why = match has_untimed_reads(run) {
+            true => " (the database does not time its reads)".to_owned(),
+            false => format!(" (most: {} {words})", class.label()),
         };
-        return on_processors.unwrap_or_else(|| not_determined(&why, evidence));
+        return known.unwrap_or_else(|| not_determined(&why, evidence));
     }
     let (by, what) = match class {
         WaitClass::UserIo => return reads_waited_for(run, time_us, &words, evidence),
@@ -389,6 +388,20 @@ fn waited_for(run: &Run) -> LimitedBy {
         _ => (Limiter::OtherWaits, class.label()),
     };
     limit(by, format!("{what} ({words})"), evidence)
+}
+
+fn has_untimed_reads(run: &Run) -> bool {
+    let mut waits = run.summary.waits.iter();
+    run.details.target.io_untimed.is_some() && !waits.any(|wait| wait.class == WaitClass::UserIo)
+}
+
+/// Names reads that the database does not time, if their time at the device is most of DB time.
+/// More than DB time were reads ahead of the sessions, for which these did not wait.
+fn untimed_reads(run: &Run) -> Option<LimitedBy> {
+    let at_device_us = resources::reads_at_the_device_us(run).filter(|_| has_untimed_reads(run))?;
+    let share = run.share_of_db_time(at_device_us).filter(|&share| share >= LIMIT_SHARE_MIN)?;
+    let words = format!("reads at the device ({:.0} % of DB time)", share * 100.0);
+    Some(limit(Limiter::Reads, words, json!({ "device_share_of_db_time": share })))
 }
 
 /// The share of DB time that sessions spent on a processor. The database counts it; if it works
@@ -702,6 +715,13 @@ mod tests {
             run.details.target.io_untimed = Some("set it".to_owned());
         };
         assert_eq!(limited(&untimed), "not determined (the database does not time its reads)");
+        let untimed_at_the_device = |run: &mut Run| {
+            at_the_device(run, 0.9);
+            untimed(run);
+            run.details.db_time_s /= 4.0;
+            run.summary.waits.iter_mut().for_each(|wait| wait.time_us /= 4.0);
+        };
+        assert_eq!(limited(&untimed_at_the_device), "reads at the device (57 % of DB time)");
         let share = |run: &mut Run| {
             run.details.target.in_process = false;
             let share = Share { number: 2, of: 4 };
