@@ -78,7 +78,7 @@ fn lost(found: &Verification, rows_max: usize) -> Vec<String> {
     let rows = found.lost.iter().take(rows_max).map(|row| {
         let at = row.acknowledged_at.as_deref().unwrap_or("-");
         format!(
-            "  schema {} row {}: session {}, operation {}, acknowledged {at}, {} ms before the \
+            "schema {} row {}: session {}, operation {}, acknowledged {at}, {} ms before the \
              last; there is {}",
             row.schema,
             row.key,
@@ -93,7 +93,7 @@ fn lost(found: &Verification, rows_max: usize) -> Vec<String> {
 
 fn bad(found: &Verification, rows_max: usize) -> Vec<String> {
     let rows = found.bad.iter().take(rows_max);
-    let rows = rows.map(|row| format!("  schema {} row {}: {}", row.schema, row.key, row.why));
+    let rows = rows.map(|row| format!("schema {} row {}: {}", row.schema, row.key, row.why));
     listed("Torn, missing or wrong", rows, rows_max, found.bad_rows)
 }
 
@@ -109,6 +109,7 @@ fn listed(
     let more = all.saturating_sub(rows_max as u64);
     let more = (more > 0).then(|| format!("  and {} more", whole(more)));
     let heading = [String::new(), heading.to_owned()];
+    let rows = rows.map(|row| paragraph("  ", "    ", &row).trim_end().to_owned());
     heading.into_iter().chain(rows).chain(more).collect()
 }
 
@@ -273,7 +274,8 @@ mod tests {
           never acknowledged                       8
 
         Lost
-          schema 1 row 77: session 3, operation 41, acknowledged 2026-11-22T13:00:00Z, 412.3 ms before the last; there is session 2, operation 9
+          schema 1 row 77: session 3, operation 41, acknowledged 2026-11-22T13:00:00Z, 412.3 ms before the
+            last; there is session 2, operation 9
           and 1 more
 
         Torn, missing or wrong
