@@ -166,7 +166,7 @@ fn a_signal_keeps_whole_rounds_and_leaves_no_table() {
     let work = Workplace::new();
     let args = ["costs", "--db", &url, "--seconds", "600", "--sessions", "1", "--scale", "64M"];
     let mut running = work.petal(args).start();
-    running.until_it_says("trying each measurement");
+    running.until_it_says(" s of at most ");
     running.signal(Signal::INT);
     let ended = running.ends();
     assert_eq!(ended.code, Some(130), "{}", ended.stderr);
