@@ -368,8 +368,9 @@ class Holder:
         # psql cancels its statement at the server; MariaDB's client leaves it in its loop.
         self.client.send_signal(signal.SIGINT)
         if self.ask:
-            own = "information_schema.processlist WHERE info LIKE 'BEGIN NOT ATOMIC%'"
-            found = command(*self.ask, "-N", "-e", f"SELECT CONCAT('KILL ', id, ';') FROM {own}")
+            # petal's own sessions have ended.
+            others = "information_schema.processlist WHERE db = 'petal' AND id <> CONNECTION_ID()"
+            found = command(*self.ask, "-N", "-e", f"SELECT CONCAT('KILL ', id, ';') FROM {others}")
             subprocess.run([*self.ask, "-e", found], capture_output=True)
         said = self.client.communicate()[0]
         if early is not None:
