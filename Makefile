@@ -26,7 +26,7 @@ unit:
 	$(CARGO) test --locked --workspace --doc
 
 integration:
-	$(CARGO) test --locked --test integration -- --test-threads=7
+	CARGO="$(CARGO)" bash scripts/test-integration.sh
 
 # The check list and then the conformance suite, against a live Oracle Database, which drops the user's
 # petal schemas; what each has proved is printed, and a text to send back is left:

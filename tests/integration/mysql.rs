@@ -266,23 +266,23 @@ fn a_deadlock_is_counted_and_the_session_goes_on() {
     for side in [LoopSide::Server, LoopSide::Client] {
         let engine = open_with(&url, Settings { loop_side: Some(side), ..Settings::default() });
         let mut session = engine.connect(SEAT).unwrap();
+        let is_locked = |row: u64| {
+            let free =
+                format!("SELECT 1 FROM petal1_cf1 WHERE custid = {row} FOR UPDATE SKIP LOCKED");
+            shared().sql("deadlocks", &free).is_empty()
+        };
+        until("the end of the locks of the side before", || !is_locked(900));
         // The other transaction is the larger one, so that petal's is the victim.
         let mut other = shared().session(
             "deadlocks",
             "BEGIN; UPDATE petal1_cf1 SET c2 = 'x' WHERE custid BETWEEN 100 AND 900",
         );
-        let sessions = |state: &str| {
-            let sql = "SELECT COUNT(*) FROM information_schema.innodb_trx \
-                       JOIN information_schema.processlist ON id = trx_mysql_thread_id \
-                       WHERE db = 'deadlocks'";
-            shared().sql("", &format!("{sql} AND {state}"))[0][0] != "0"
-        };
-        until("the other's locks", || sessions("trx_rows_modified > 800"));
+        until("the other's last lock", || is_locked(900));
         let mut done = Outcomes::default();
         let batch = [update(1, 120, 1), update(1000, 8, 2)];
         thread::scope(|scope| {
             scope.spawn(|| {
-                until("petal's wait", || sessions("trx_state = 'LOCK WAIT'"));
+                until("petal's lock", || is_locked(5));
                 other.go_on("UPDATE petal1_cf1 SET c2 = 'y' WHERE custid = 5; ROLLBACK");
             });
             session.execute(Batch::new(&batch, &unlimited(), &mut done)).unwrap();
