@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use super::estimate::{self, Estimate};
+use super::limited_by::limited_with_rate;
 use super::replay::delivered::delivered;
-use super::verdict::limited_with_rate;
 use petal_model::record::observation::Observation;
 use petal_model::record::replay::ReplayOf;
 use petal_model::record::sweep::Swept;

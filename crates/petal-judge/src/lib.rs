@@ -4,7 +4,8 @@
 //! [`findings`] applies METHOD's rules, one file per family: [`physical`] (layers that served the
 //! reads, by [`served`]), [`writes`] (durability, checkpoints, the log), [`limits`] (processors,
 //! petal itself), [`others`] (other processes at work) and [`trust`] (is the record whole, long
-//! enough, repeated). [`steady`] holds the rule for steadiness, [`verdict`] the line to paste.
+//! enough, repeated). [`steady`] holds the rule for steadiness, [`verdict`] the line to paste,
+//! [`limited_by`] its limit.
 //! [`host`] judges no record but a host, before a test. [`estimate`] has the statistics of repeats
 //! of one figure, [`spread`] of several groups of them, [`significance`] of a difference,
 //! [`change_points`] of a figure over time; [`petals`] draws the lines of a sweep,
@@ -36,6 +37,7 @@ mod interference;
 mod io_limits;
 mod judgement;
 mod level;
+mod limited_by;
 mod limits;
 pub mod log_writes;
 pub mod next_cell;

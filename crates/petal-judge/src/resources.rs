@@ -190,3 +190,20 @@ pub(super) fn reads_at_the_device_us(run: &Run) -> Option<f64> {
     let own = (served.device as f64 / counts.read_bytes.max(1) as f64).min(1.0);
     Some(counts.read_ms as f64 * 1e3 * own)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::fixture;
+
+    #[test]
+    fn utilisation_is_throughput_times_demand() {
+        let run = fixture::mixed_run();
+        let rate = run.summary.ops.total as f64 / run.summary.elapsed_s;
+        for of in of(&run).iter().filter(|of| of.demand_us.is_some()) {
+            let used = rate * of.demand_us.unwrap() / 1e6;
+            assert!((used - of.used.unwrap()).abs() < 1e-9 * used.max(1.0), "{of:?}");
+            assert!(of.utilisation.is_some() || of.why_unknown.is_some(), "{of:?}");
+        }
+    }
+}

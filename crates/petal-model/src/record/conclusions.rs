@@ -144,6 +144,17 @@ pub enum Limiter {
     NotDetermined,
 }
 
+impl LimitedBy {
+    /// A limit with its evidence, an object of figures or null.
+    pub fn new(by: Limiter, words: impl Into<String>, evidence: serde_json::Value) -> Self {
+        let evidence = match evidence {
+            serde_json::Value::Object(figures) => figures.into_iter().collect(),
+            _ => BTreeMap::new(),
+        };
+        Self { by, words: words.into(), evidence }
+    }
+}
+
 impl ServedBy {
     /// True if a cache served more of the reads than a run that reached the device may have.
     pub fn is_by_cache(&self) -> bool {

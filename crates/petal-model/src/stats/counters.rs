@@ -494,6 +494,11 @@ impl WaitClass {
             Self::Other => "Other",
         }
     }
+
+    /// Returns true for the classes in which a session waits, within its DB time.
+    pub fn is_foreground(self) -> bool {
+        !matches!(self, Self::SystemIo | Self::Idle | Self::Cpu)
+    }
 }
 
 /// Source of a wait's figures.

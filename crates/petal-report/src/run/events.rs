@@ -3,7 +3,6 @@
 use super::super::json::word;
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, percent, whole};
 use super::super::table::{Cell, Table};
-use petal_judge::verdict::is_foreground;
 use petal_model::record::Run;
 use petal_model::stats::histogram::LatencySummary;
 use petal_model::stats::timeline::LATENESS;
@@ -21,7 +20,7 @@ pub(crate) fn top_events(run: &Run) -> Table {
         Table::headed("event | waits: | time s: | avg us: | % DB time: | class | source");
     let mut waited_us = 0.0;
     for wait in &run.summary.waits {
-        let foreground = is_foreground(wait.class);
+        let foreground = wait.class.is_foreground();
         if foreground {
             waited_us += wait.time_us;
         }

@@ -1,0 +1,169 @@
+//! The limit of a run: candidates in the order of their proof, and the first that the record shows.
+//!
+//! [`waits`] judges the classes of waits.
+
+#[cfg(test)]
+mod tests;
+mod waits;
+
+use serde_json::{Value, json};
+
+use super::{io_limits, limits, others, residence, waterfall};
+use petal_model::numbers::decimal;
+use petal_model::record::Run;
+use petal_model::record::conclusions::{LimitedBy, Limiter};
+use petal_model::record::waterfall::PartOfTime;
+use petal_model::stats::counters::WaitClass;
+use residence::PlaceOfTime;
+use waits::{ABOVE_DEVICE_MIN, LIMIT_SHARE_MIN, longest_class, queued_share, waited_for};
+use waterfall::OperationSide;
+
+/// Share of an operation's time that it waits for a processor, if processors limit it.
+const QUEUED_SHARE_MIN: f64 = 0.20;
+
+/// Names the limit of a run whose rate was requested, with that rate.
+pub(super) fn limited_with_rate(run: &Run) -> String {
+    let run = &run.headline().run;
+    held(run).or_else(|| whole_host(run)).unwrap_or_else(|| waited_for(run)).words
+}
+
+/// Names the limit of a run.
+pub(super) fn limited_by(run: &Run) -> LimitedBy {
+    let (others, own) = match whole_host(run) {
+        Some(it) if it.by == Limiter::OthersWork => (Some(it), None),
+        own => (None, own),
+    };
+    let found = held(run).or(own).or_else(|| paced(run)).or_else(|| petal_itself(run));
+    let found = found.or_else(|| on_the_way(run));
+    let found = found.or_else(|| others.map(|others| waits::at_the_device(run).unwrap_or(others)));
+    let found = found.or_else(|| queued(run));
+    let found = found.or_else(|| by_residence(run));
+    found.unwrap_or_else(|| waited_for(run))
+}
+
+/// Names petal, if the server waited for it.
+fn petal_itself(run: &Run) -> Option<LimitedBy> {
+    let bound = limits::is_petal_full(run).then(|| limits::generator_bound(run).ok());
+    let evidence = bound??.evidence;
+    Some(LimitedBy { by: Limiter::Petal, words: "petal's own processors".to_owned(), evidence })
+}
+
+/// Names the network, if the way to the server and back is most of DB time. LOOP=client makes at
+/// least one round trip per operation. The answer to a question takes processor time on both sides,
+/// but no more than an operation does: the rest was on the way.
+fn on_the_way(run: &Run) -> Option<LimitedBy> {
+    let by_request = waterfall::executed(run) == OperationSide::ByRequest;
+    let way_us = run.details.server_round_trip_us.filter(|_| by_request)?;
+    let on_processors_s =
+        others::at_work(run).map_or(0.0, |at_work| at_work.own * run.summary.elapsed_s);
+    let on_processors_s = on_processors_s.max(run.summary.petal_cpu_s.unwrap_or(0.0));
+    let on_the_way_s = run.summary.ops.total as f64 * way_us / 1e6 - on_processors_s;
+    let share = on_the_way_s / run.details.db_time_s;
+    (run.details.db_time_s > 0.0 && share >= LIMIT_SHARE_MIN).then(|| {
+        let percent = share.min(1.0) * 100.0;
+        let words = format!(
+            "network (at least {percent:.0} % of DB time; {} ms to the server and back)",
+            decimal(way_us / 1e3, 2)
+        );
+        LimitedBy::new(
+            Limiter::Network,
+            words,
+            json!({ "round_trip_us": way_us, "share_of_db_time": share }),
+        )
+    })
+}
+
+/// Names the processors, if operations mostly waited for one.
+fn queued(run: &Run) -> Option<LimitedBy> {
+    let share = queued_share(run).filter(|&share| share >= LIMIT_SHARE_MIN)?;
+    let percent = share.min(1.0) * 100.0;
+    let words = format!("processors (operations waited {percent:.0} % of their time for one)");
+    Some(LimitedBy::new(Limiter::Processors, words, json!({ "run_queue_share": share })))
+}
+
+/// Names the place where operations mostly spend their time, by the parts of the waterfall. None if
+/// these are not known.
+fn by_residence(run: &Run) -> Option<LimitedBy> {
+    let waterfall = waterfall::of(run)?;
+    let (place, share) = residence::largest(&waterfall)?;
+    let part = |part| waterfall.share(part).unwrap_or(0.0);
+    let evidence = json!({ "time_shares": residence::evidence(&waterfall) });
+    let percent = share * 100.0;
+    let spent = format!("{percent:.0} % of an operation's time");
+    if share < LIMIT_SHARE_MIN {
+        let words = format!("not determined (most: {} {spent})", place.words());
+        return Some(LimitedBy::new(Limiter::NotDetermined, words, evidence));
+    }
+    let queued = part(PartOfTime::RunQueue);
+    let (by, words) = match place {
+        PlaceOfTime::Processors if queued >= QUEUED_SHARE_MIN => {
+            let queued = queued * 100.0;
+            (Limiter::Processors, format!("processors ({spent}; {queued:.0} % waits for one)"))
+        }
+        PlaceOfTime::Processors => {
+            (Limiter::SessionProcessorTime, format!("processor time of the sessions ({spent})"))
+        }
+        PlaceOfTime::Reads => {
+            let above = (part(PartOfTime::FileSystem) + part(PartOfTime::BlockQueue)) / share;
+            let above = match above >= ABOVE_DEVICE_MIN {
+                true => format!(", {:.0} % of it above the device", above * 100.0),
+                false => String::new(),
+            };
+            (Limiter::Reads, format!("reads waited for ({spent}{above})"))
+        }
+        PlaceOfTime::Writes => (Limiter::Log, format!("log writes and syncs ({spent})")),
+        PlaceOfTime::Network => (Limiter::Network, format!("network ({spent})")),
+        PlaceOfTime::Waits => match longest_class(run).map(|(class, _)| class) {
+            Some(WaitClass::Concurrency) => {
+                (Limiter::Contention, format!("contention inside the database ({spent})"))
+            }
+            Some(WaitClass::Application) => {
+                (Limiter::Locks, format!("locks of other sessions ({spent})"))
+            }
+            Some(WaitClass::Configuration) => {
+                (Limiter::LogRoom, format!("room in the log or a buffer ({spent})"))
+            }
+            _ => (Limiter::OtherWaits, format!("{} ({spent})", place.words())),
+        },
+    };
+    Some(LimitedBy::new(by, words, evidence))
+}
+
+/// Names a control group's limit on the device.
+fn held(run: &Run) -> Option<LimitedBy> {
+    let reached = io_limits::reached(run)?;
+    Some(LimitedBy::new(Limiter::IoLimit, reached.words(), reached.evidence()))
+}
+
+/// Names a limit of the whole host; None if none is seen.
+fn whole_host(run: &Run) -> Option<LimitedBy> {
+    let share = run.summary.share.as_ref().filter(|share| share.share.of > 1);
+    if let Some(share) = share.filter(|_| !run.details.target.in_process) {
+        // The database worked for all hosts.
+        let words = format!("not judged, share {} of {}", share.share.number, share.share.of);
+        return Some(LimitedBy::new(Limiter::NotJudged, words, Value::Null));
+    }
+    let (by, words) = match limits::is_others_work(run) {
+        true => (Limiter::OthersWork, "processors (others' work)"),
+        false => (Limiter::Processors, "processors"),
+    };
+    let evidence = limits::processor_bound(run).map(|it| it.evidence).unwrap_or_default();
+    let limit = LimitedBy { by, words: words.to_owned(), evidence };
+    limits::is_processor_bound(run).then_some(limit)
+}
+
+/// The workload held itself back: think time or an asked rate.
+fn paced(run: &Run) -> Option<LimitedBy> {
+    let details = &run.details;
+    let sessions_s = details.db_time_s + details.think_time_s;
+    let thought = details.think_time_s / sessions_s;
+    if sessions_s > 0.0 && thought > LIMIT_SHARE_MIN {
+        let words = format!("think time ({:.0} % of the sessions' time)", thought * 100.0);
+        let evidence = json!({ "share_of_sessions_time": thought });
+        return Some(LimitedBy::new(Limiter::ThinkTime, words, evidence));
+    }
+    let sessions = u64::from(run.summary.sessions);
+    let is_kept = details.backlog.is_some_and(|backlog| backlog <= sessions);
+    let evidence = json!({ "backlog": details.backlog });
+    is_kept.then(|| LimitedBy::new(Limiter::Rate, "the asked RATE", evidence))
+}

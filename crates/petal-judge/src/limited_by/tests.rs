@@ -1,0 +1,213 @@
+use super::*;
+use crate::{conclude, verdict};
+use petal_model::record::driver_hosts::HostShare;
+use petal_model::record::fixture;
+use petal_model::stats::host::HostFacts;
+use petal_model::stats::os::threads::ThreadState;
+use petal_model::stats::os::{CpuShare, CpuTicks};
+use petal_model::workload::share::Share;
+
+/// Makes the device's own time this share of the reads' waiting.
+fn at_the_device(run: &mut Run, share: f64) {
+    let waits = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::UserIo);
+    let waited_us: f64 = waits.map(|wait| wait.time_us).sum();
+    run.details.device.as_mut().unwrap().read_ms = (waited_us * share / 1e3) as u64;
+}
+
+#[test]
+fn reads_that_wait_above_the_device_do_not_wait_for_it() {
+    let limited = |share: f64, busy: f64| {
+        let mut run = fixture::mixed_run();
+        at_the_device(&mut run, share);
+        run.summary.cpu = Some(CpuShare { user: busy, idle: 100.0 - busy, ..CpuShare::default() });
+        conclude(&mut run);
+        let limited = run.summary.limited_by.unwrap();
+        (limited.by, limited.words)
+    };
+    let (by, words) = limited(0.3, 90.0);
+    assert_eq!(by, Limiter::Processors);
+    assert_eq!(words, "processors (90 % busy; reads waited 70 % of their time above the device)");
+    let (by, words) = limited(0.3, 40.0);
+    assert_eq!(by, Limiter::Reads);
+    assert!(words.ends_with("of DB time, 70 % of it above the device)"), "{words}");
+    let (by, words) = limited(0.9, 90.0);
+    assert_eq!((by, words.as_str()), (Limiter::Reads, "reads waited for (63 % of DB time)"));
+}
+
+#[test]
+fn full_processors_of_others_do_not_limit_reads_that_wait_at_the_device() {
+    let limited = |share: f64| {
+        let mut run = fixture::mixed_run();
+        at_the_device(&mut run, share);
+        run.summary.cpu = Some(CpuShare { user: 98.0, idle: 2.0, ..CpuShare::default() });
+        let cpus = &mut run.details.os.as_mut().unwrap().whole.sum.cpus;
+        cpus.host = Some(CpuTicks::from([196, 0, 0, 4, 0, 0, 0, 0]));
+        limited_by(&run).by
+    };
+    // Reads take 63 % of DB time.
+    assert_eq!(limited(0.9), Limiter::Reads);
+    assert_eq!(limited(0.7), Limiter::OthersWork);
+}
+
+#[test]
+fn a_waterfall_decides_where_the_time_goes() {
+    let mut run = fixture::mixed_run();
+    fixture::time_threads(&mut run, 1.0);
+    let limited = |run: &mut Run| {
+        conclude(run);
+        run.summary.limited_by.clone().unwrap()
+    };
+    let by_parts = limited(&mut run);
+    assert_eq!(by_parts.by, Limiter::Reads, "{by_parts:?}");
+    assert!(by_parts.words.contains("of an operation's time"), "{}", by_parts.words);
+    let shares = by_parts.evidence["time_shares"].as_object().unwrap();
+    let together: f64 = shares.values().filter_map(Value::as_f64).sum();
+    assert!((together - 1.0).abs() < 1e-6, "{shares:?}");
+    let threads = |run: &mut Run, to: ThreadState| {
+        let all = run.details.os.as_mut().unwrap().whole.sum.threads.as_mut().unwrap();
+        let of_reads = [ThreadState::ReadWait, ThreadState::ReadProcessor];
+        let reads = all.times.iter_mut().filter(|it| of_reads.contains(&it.state));
+        reads.for_each(|it| it.state = to);
+    };
+    for (state, by) in [
+        (ThreadState::Write, Limiter::Log),
+        (ThreadState::Other, Limiter::OtherWaits),
+        (ThreadState::Processor, Limiter::Processors),
+    ] {
+        let mut other = run.clone();
+        threads(&mut other, state);
+        assert_eq!(limited(&mut other).by, by, "{:?}", other.summary.limited_by);
+    }
+    // The parts do not add up: the waits decide.
+    fixture::time_threads(&mut run, 0.8);
+    assert!(limited(&mut run).words.ends_with("% of DB time)"));
+    // The use of processors and of the device is that of this run's threads and requests.
+    let used = |name: &str| {
+        let found = run.summary.resources.iter().find(|of| of.resource == name);
+        found.unwrap_or_else(|| panic!("no {name}")).clone()
+    };
+    let (own, all) = (used("processors, by operations"), used("processors"));
+    assert_eq!(own.capacity, all.capacity);
+    assert_eq!(own.demand_us.is_some(), own.capacity.is_some());
+    assert!(own.layer.contains("threads"), "{own:?}");
+    assert!(used("device").layer.contains("service alone"));
+}
+
+#[test]
+fn the_way_to_the_server_and_petal_itself_limit() {
+    let mut run = fixture::mixed_run();
+    run.details.target.in_process = false;
+    run.summary.waits.clear();
+    run.summary.settings.insert("loop".into(), "client".into());
+    run.details.os = None;
+    run.summary.petal_cpu_s = Some(0.0);
+    let mean_us = run.details.db_time_s / run.summary.ops.total as f64 * 1e6;
+    let limited = |run: &mut Run, share: Option<f64>| {
+        run.details.server_round_trip_us = share.map(|share| mean_us * share);
+        limited_by(run)
+    };
+    let network = limited(&mut run, Some(0.9));
+    assert_eq!(network.by, Limiter::Network);
+    assert!(network.words.starts_with("network (at least 90 % of DB time;"), "{network:?}");
+    for share in [Some(0.4), None] {
+        assert_eq!(limited(&mut run, share).by, Limiter::NotDetermined);
+    }
+    // On this host an answer may be processor time alone.
+    let mut near = run.clone();
+    near.summary.petal_cpu_s = Some(run.details.db_time_s * 0.6);
+    assert_eq!(limited(&mut near, Some(0.9)).by, Limiter::NotDetermined);
+    // A server that loops itself makes no round trip for an operation.
+    let mut inside = run.clone();
+    inside.summary.settings.insert("loop".into(), "server".into());
+    assert_eq!(limited(&mut inside, Some(0.9)).by, Limiter::NotDetermined);
+    // Petal on another host, whose processors are full.
+    run.details.target.local = false;
+    run.details.host = Some(HostFacts { cpus: 2, ..HostFacts::default() });
+    run.summary.petal_cpu_s = Some(run.summary.elapsed_s * 1.9);
+    assert_eq!(limited(&mut run, Some(0.9)).by, Limiter::Petal);
+    // On the server's host full processors are named before petal, as others' if most is theirs.
+    run.details.target.local = true;
+    assert_ne!(limited(&mut run, Some(0.9)).by, Limiter::Petal);
+}
+
+#[test]
+fn the_limit_is_named() {
+    let limited = |change: &dyn Fn(&mut Run)| {
+        let mut run = fixture::mixed_run();
+        change(&mut run);
+        verdict(&run).limited_by
+    };
+    let all = |class: WaitClass| {
+        move |run: &mut Run| run.summary.waits.iter_mut().for_each(|wait| wait.class = class)
+    };
+    assert!(limited(&all(WaitClass::Commit)).starts_with("log writes and syncs ("));
+    assert!(limited(&all(WaitClass::Concurrency)).starts_with("contention"));
+    // Untimed reads are in no wait.
+    let untimed = |run: &mut Run| {
+        all(WaitClass::Network)(run);
+        run.details.db_time_s *= 4.0;
+        run.details.target.io_untimed = Some("set it".to_owned());
+    };
+    assert_eq!(limited(&untimed), "not determined (the database does not time its reads)");
+    let untimed_at_the_device = |run: &mut Run| {
+        at_the_device(run, 0.9);
+        untimed(run);
+        run.details.db_time_s /= 4.0;
+        run.summary.waits.iter_mut().for_each(|wait| wait.time_us /= 4.0);
+    };
+    assert_eq!(limited(&untimed_at_the_device), "reads at the device (57 % of DB time)");
+    let share = |run: &mut Run| {
+        run.details.target.in_process = false;
+        let share = Share { number: 2, of: 4 };
+        run.summary.share = Some(HostShare { share, ..HostShare::default() });
+    };
+    assert_eq!(limited(&share), "not judged, share 2 of 4");
+    // Background work limits no session by itself.
+    assert_eq!(limited(&all(WaitClass::SystemIo)), "not determined");
+    assert_eq!(limited(&|run| run.details.db_time_s = 0.0), "not determined");
+    // Blocks in flight at once: their waits have no share of the time.
+    let deep = |run: &mut Run| {
+        run.summary.settings.insert("io_depth".into(), 8.into());
+        run.summary.waits.retain(|wait| wait.class == WaitClass::UserIo);
+        let most_us = run.summary.elapsed_s * 8.0 * f64::from(run.summary.sessions) * 1e6;
+        run.summary.waits[0].time_us = most_us * 0.75;
+        run.summary.waits.truncate(1);
+        at_the_device(run, 1.0);
+    };
+    assert_eq!(limited(&deep), "reads waited for (48.0 of 64 at once on average)");
+    // A little over DB time is caused by two clocks; much over it is not a share.
+    let of_db_time = |share: f64| {
+        move |run: &mut Run| {
+            run.summary.waits.retain(|wait| wait.class == WaitClass::UserIo);
+            run.summary.waits.truncate(1);
+            run.summary.waits[0].time_us = run.details.db_time_s * share * 1e6;
+            at_the_device(run, 1.0);
+        }
+    };
+    assert_eq!(limited(&of_db_time(1.01)), "reads waited for (100 % of DB time)");
+    assert_eq!(
+        limited(&of_db_time(1.4)),
+        "not determined (waits of class User I/O took longer than DB time)"
+    );
+    let spread = |run: &mut Run| run.details.db_time_s *= 4.0;
+    assert!(limited(&spread).starts_with("not determined (most: User I/O"));
+    let busy = |run: &mut Run| {
+        run.summary.cpu = Some(CpuShare { user: 99.0, idle: 1.0, ..CpuShare::default() });
+    };
+    assert_eq!(limited(&busy), "processors");
+    // One session that never waits keeps one processor of many busy.
+    let cached = |run: &mut Run| {
+        run.summary.waits.clear();
+        run.summary.petal_cpu_s = Some(run.details.db_time_s * 0.98);
+    };
+    assert_eq!(limited(&cached), "processor time of the sessions (98 % of DB time)");
+    let elsewhere = |run: &mut Run| {
+        cached(run);
+        run.details.target.in_process = false;
+    };
+    assert_eq!(limited(&elsewhere), "not determined");
+    assert_eq!(
+        limited(&|run| run.details.think_time_s = run.details.db_time_s * 3.0),
+        "think time (75 % of the sessions' time)"
+    );
+}

@@ -1,0 +1,156 @@
+//! The wait on which sessions spent most of their time, as the limit of a run.
+
+use serde_json::{Value, json};
+
+use super::super::{limits, resources, waterfall};
+use crate::by_key;
+use petal_model::numbers::decimal;
+use petal_model::record::Run;
+use petal_model::record::conclusions::{LimitedBy, Limiter};
+use petal_model::record::waterfall::PartOfTime;
+use petal_model::stats::counters::WaitClass;
+
+/// A class must take so much of DB time to be called the limit.
+pub(super) const LIMIT_SHARE_MIN: f64 = 0.50;
+/// Share of the reads' waiting above the device from which on they do not wait for the device.
+pub(super) const ABOVE_DEVICE_MIN: f64 = 0.50;
+/// Processors that are busier than this make work wait for them.
+const PROCESSORS_BUSY_MIN: f64 = 80.0;
+
+/// Names the wait on which sessions spent most of their time.
+pub(super) fn waited_for(run: &Run) -> LimitedBy {
+    let on_processors = processor_share(run).filter(|&share| share >= LIMIT_SHARE_MIN);
+    let on_processors = on_processors.map(|share| {
+        let words = format!("processor time of the sessions ({:.0} % of DB time)", share * 100.0);
+        LimitedBy::new(Limiter::SessionProcessorTime, words, json!({ "share_of_db_time": share }))
+    });
+    let not_determined = |words: &str, evidence: Value| {
+        LimitedBy::new(Limiter::NotDetermined, format!("not determined{words}"), evidence)
+    };
+    let known = on_processors.or_else(|| untimed_reads(run));
+    let Some((class, time_us)) = longest_class(run) else {
+        return known.unwrap_or_else(|| not_determined("", Value::Null));
+    };
+    let evidence = json!({
+        "wait_class": class.label(), "wait_time_s": time_us / 1e6,
+        "db_time_s": run.details.db_time_s,
+    });
+    let Some((share, words)) = part(run, time_us) else {
+        let is_over = run.details.db_time_s > 0.0 && run.io_depth() <= 1.0;
+        let why = format!(" (waits of class {} took longer than DB time)", class.label());
+        let why = if is_over { why.as_str() } else { "" };
+        return known.unwrap_or_else(|| not_determined(why, evidence));
+    };
+    if share < LIMIT_SHARE_MIN {
+        let why = match has_untimed_reads(run) {
+            true => " (the database does not time its reads)".to_owned(),
+            false => format!(" (most: {} {words})", class.label()),
+        };
+        return known.unwrap_or_else(|| not_determined(&why, evidence));
+    }
+    let (by, what) = match class {
+        WaitClass::UserIo => return reads_waited_for(run, time_us, &words, evidence),
+        // Not commits alone: a changed block is written after its log, and who needs room waits.
+        WaitClass::Commit => (Limiter::Log, "log writes and syncs"),
+        WaitClass::Concurrency => (Limiter::Contention, "contention inside the database"),
+        WaitClass::Application => (Limiter::Locks, "locks of other sessions"),
+        WaitClass::Configuration => (Limiter::LogRoom, "room in the log or a buffer"),
+        WaitClass::Network => (Limiter::Network, "network"),
+        _ => (Limiter::OtherWaits, class.label()),
+    };
+    LimitedBy::new(by, format!("{what} ({words})"), evidence)
+}
+
+fn has_untimed_reads(run: &Run) -> bool {
+    let mut waits = run.summary.waits.iter();
+    run.details.target.io_untimed.is_some() && !waits.any(|wait| wait.class == WaitClass::UserIo)
+}
+
+/// Names reads that the database does not time, if their time at the device is most of DB time.
+/// More than DB time were reads ahead of the sessions, for which these did not wait.
+fn untimed_reads(run: &Run) -> Option<LimitedBy> {
+    let at_device_us = resources::reads_at_the_device_us(run).filter(|_| has_untimed_reads(run))?;
+    let share = run.share_of_db_time(at_device_us).filter(|&share| share >= LIMIT_SHARE_MIN)?;
+    let words = format!("reads at the device ({:.0} % of DB time)", share * 100.0);
+    Some(LimitedBy::new(Limiter::Reads, words, json!({ "device_share_of_db_time": share })))
+}
+
+/// The share of DB time that sessions spent on a processor. The database counts it; if it works
+/// within petal, petal's own processor time is used. None if neither is known.
+fn processor_share(run: &Run) -> Option<f64> {
+    let reported = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Cpu);
+    let reported_us = reported.map(|wait| wait.time_us).reduce(|sum, one| sum + one);
+    let own_us = run.summary.petal_cpu_s.filter(|_| run.details.target.in_process);
+    // petal's threads other than the sessions work too.
+    let db_time_us = run.details.db_time_s * 1e6;
+    let own_us = own_us.map(|s| (s * 1e6).min(db_time_us));
+    run.share_of_db_time(reported_us.or(own_us)?)
+}
+
+/// Returns a wait's share of DB time; or, if each session waits for several requests at once, its
+/// share of all that IO_DEPTH allows.
+fn part(run: &Run, time_us: f64) -> Option<(f64, String)> {
+    if let Some(share) = run.share_of_db_time(time_us) {
+        return Some((share, format!("{:.0} % of DB time", share * 100.0)));
+    }
+    let most = run.io_depth() * f64::from(run.summary.sessions);
+    let elapsed_s = run.summary.elapsed_s;
+    let at_once = (elapsed_s > 0.0 && run.io_depth() > 1.0).then(|| time_us / 1e6 / elapsed_s)?;
+    Some((
+        at_once / most,
+        format!("{} of {} at once on average", decimal(at_once, 1), decimal(most, 0)),
+    ))
+}
+
+/// Names the limit of sessions that mostly waited for reads. Waiting above the device while the
+/// processors are busy is waiting for a processor.
+fn reads_waited_for(run: &Run, waited_us: f64, words: &str, mut evidence: Value) -> LimitedBy {
+    let above = resources::above_the_device(run, waited_us);
+    evidence["share_above_the_device"] = json!(above);
+    let Some(above) = above.filter(|&above| above >= ABOVE_DEVICE_MIN) else {
+        return LimitedBy::new(Limiter::Reads, format!("reads waited for ({words})"), evidence);
+    };
+    let percent = above * 100.0;
+    let busy = limits::server_cpu(run).map(limits::busy_percent);
+    evidence["busy_percent"] = json!(busy);
+    // A measured queue is judged before this.
+    let is_measured = queued_share(run).is_some();
+    match busy.filter(|&busy| busy >= PROCESSORS_BUSY_MIN && !is_measured) {
+        Some(busy) => {
+            let words = format!(
+                "processors ({busy:.0} % busy; reads waited {percent:.0} % of their time above the \
+                 device)"
+            );
+            LimitedBy::new(Limiter::Processors, words, evidence)
+        }
+        None => {
+            let words =
+                format!("reads waited for ({words}, {percent:.0} % of it above the device)");
+            LimitedBy::new(Limiter::Reads, words, evidence)
+        }
+    }
+}
+
+/// The measured share of an operation's time that it waited for a processor; None if it was not
+/// measured.
+pub(super) fn queued_share(run: &Run) -> Option<f64> {
+    waterfall::of(run)?.share(PartOfTime::RunQueue)
+}
+
+/// Names the reads, if most of DB time passed at the device: no other program on the processors
+/// made these wait.
+pub(super) fn at_the_device(run: &Run) -> Option<LimitedBy> {
+    let (class, time_us) = longest_class(run)?;
+    let share = run.share_of_db_time(time_us)?;
+    let above = resources::above_the_device(run, time_us)?;
+    let is_there = class == WaitClass::UserIo && share * (1.0 - above) >= LIMIT_SHARE_MIN;
+    is_there.then(|| waited_for(run))
+}
+
+/// The wait class that took longest, of those in which a session waits, and its microseconds.
+pub(super) fn longest_class(run: &Run) -> Option<(WaitClass, f64)> {
+    let waits = run.summary.waits.iter().filter(|wait| wait.class.is_foreground());
+    let classes = by_key(waits.map(|wait| (wait.class, wait.time_us))).into_iter();
+    let times = classes.map(|(class, times_us)| (class, times_us.iter().sum::<f64>()));
+    times.max_by(|a, b| a.1.total_cmp(&b.1))
+}
