@@ -1,37 +1,14 @@
 //! Findings about the run in a report, by the rules of the method. A rule is skipped if the report
 //! lacks the figures for it.
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
 use serde_json::Value;
 
 use super::columns;
 use super::events::seconds_of;
 use super::figure::number;
 use super::host::parameter;
-use super::report::{Report, event};
+use super::report::{Report, ReportFinding, ReportSeverity, event};
 use super::times;
-
-/// Severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReportSeverity {
-    Info,
-    Warning,
-    Error,
-}
-
-/// A rule of the method that the reported run broke.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ReportFinding {
-    pub id: String,
-    pub severity: ReportSeverity,
-    pub message: String,
-    pub advice: String,
-    /// Figures that the finding follows from, by name.
-    pub evidence: BTreeMap<String, Value>,
-}
 
 /// Minimum number of commits from which their durability is judged.
 const COMMITS_MIN: f64 = 100.0;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 use super::figure::Figure;
-use super::findings::ReportFinding;
 use super::statistics::ReportStatistics;
 
 /// Scope of a report.
@@ -340,6 +340,26 @@ pub struct ReportParameter {
     pub instance: Option<String>,
     pub value: Option<Figure>,
     pub end_value: Option<Figure>,
+}
+
+/// Severity of a finding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportSeverity {
+    Info,
+    Warning,
+    Error,
+}
+
+/// A rule of the method that the reported run broke.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReportFinding {
+    pub id: String,
+    pub severity: ReportSeverity,
+    pub message: String,
+    pub advice: String,
+    /// Figures that the finding follows from, by name.
+    pub evidence: BTreeMap<String, Value>,
 }
 
 impl Report {

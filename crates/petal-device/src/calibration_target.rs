@@ -10,7 +10,8 @@ use std::path::Path;
 
 use super::filling::{FilledPiece, Filling};
 use super::layout::{HEADER_BYTES, TargetHeader};
-use super::queue::{Backend, RequestQueue};
+use super::queue::Backend;
+use super::request::RequestQueue;
 use super::target::{AlignedBuffer, OpenTarget, TargetFile, TargetKind};
 use super::{Device, Shared, block, load, occupied, safety};
 use petal_engine::file_set::free_bytes;

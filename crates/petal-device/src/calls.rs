@@ -9,8 +9,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::queue::RequestQueue;
-use super::request::{Attempt, Completion, IoRequest, TRIES_MORE, judge};
+use super::request::{Attempt, Completion, IoRequest, RequestQueue, TRIES_MORE, judge};
 use super::target::AlignedBuffer;
 use petal_engine::threads::Thread;
 

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::calls::Calls;
-use super::request::{Completion, IoRequest};
+use super::request::RequestQueue;
 use super::target::AlignedBuffer;
 use super::uring::Ring;
 
@@ -88,28 +88,6 @@ impl Backend {
                 format!("pread and pwrite, threads above depth 1; {reason}")
             }
         }
-    }
-}
-
-/// Request queue of one thread. A slot has memory and at most one request.
-pub trait RequestQueue: Send {
-    /// Returns the memory of a slot that has no request.
-    fn slot(&mut self, slot: usize) -> &mut [u8];
-
-    fn push(&mut self, slot: usize, call: IoRequest) -> io::Result<()>;
-
-    /// Submits queued requests, and does not wait.
-    fn submit(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// Submits queued requests and takes completions; may return none if every request must be
-    /// retried.
-    fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()>;
-
-    /// Describes the parts that the kernel has registered.
-    fn registered(&self) -> &'static str {
-        ""
     }
 }
 

@@ -68,6 +68,28 @@ fn short(moved: usize, wanted: usize) -> io::Error {
     io::Error::other(format!("{moved} of {wanted} bytes were moved"))
 }
 
+/// Request queue of one thread. A slot has memory and at most one request.
+pub trait RequestQueue: Send {
+    /// Returns the memory of a slot that has no request.
+    fn slot(&mut self, slot: usize) -> &mut [u8];
+
+    fn push(&mut self, slot: usize, call: IoRequest) -> io::Result<()>;
+
+    /// Submits queued requests, and does not wait.
+    fn submit(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Submits queued requests and takes completions; may return none if every request must be
+    /// retried.
+    fn wait(&mut self, done: &mut Vec<Completion>) -> io::Result<()>;
+
+    /// Describes the parts that the kernel has registered.
+    fn registered(&self) -> &'static str {
+        ""
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

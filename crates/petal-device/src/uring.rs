@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use super::queue::RequestQueue;
-use super::request::{Attempt, Completion, IoRequest, TRIES_MORE, judge};
+use super::request::{Attempt, Completion, IoRequest, RequestQueue, TRIES_MORE, judge};
 use super::target::AlignedBuffer;
 
 /// Index of the registered file.

@@ -14,7 +14,7 @@ use super::files::LmdbFormat;
 use super::layout::{self, MAIN, PAGE_BYTES, SCAN};
 use super::map::{self, PageDropper};
 use petal_engine::file_set::FileFormat as _;
-use petal_engine::keyed::folder::KeyedFormat as _;
+use petal_engine::keyed::folder::{KeyedFolder, KeyedFormat as _};
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::keyed::session::KeyedDatabase;
 use petal_engine::keyed::writer::WriterLock;
@@ -25,6 +25,9 @@ use petal_model::workload::scatter::Permutation;
 pub type Key = U64<BigEndian>;
 /// A table from the number of a block to its row.
 pub type Blocks = Database<'static, Key, Bytes>;
+
+/// The folder of a target.
+pub type LmdbFolder = KeyedFolder<LmdbFormat, OpenDatabase>;
 
 /// A database that is open as long as somebody uses it: a process can open a file only once.
 pub struct OpenDatabase {

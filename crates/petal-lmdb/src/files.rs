@@ -10,17 +10,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::database::OpenDatabase;
 use petal_engine::Result;
 use petal_engine::file_set::{FileFormat, FileOwner};
 use petal_engine::in_use::{FileId, unlink_same};
-use petal_engine::keyed::folder::{KeyedFolder, KeyedFormat};
+use petal_engine::keyed::folder::KeyedFormat;
 use petal_engine::keyed::meta::Notes;
 use petal_engine::on_path::OnPath as _;
 use petal_model::settings::table::{EngineSupport, support};
-
-/// The folder of a target.
-pub type LmdbFolder = KeyedFolder<LmdbFormat, OpenDatabase>;
 
 /// A database file.
 #[derive(Debug, Clone, Copy)]

@@ -27,8 +27,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
-use database::OpenDatabase;
-use files::{LmdbFolder, LmdbFormat};
+use database::{LmdbFolder, OpenDatabase};
+use files::LmdbFormat;
 use io::Statistics;
 use petal_engine::in_use::DataUse;
 use petal_engine::keyed::meta::KeyedMeta;

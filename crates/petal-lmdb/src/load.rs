@@ -7,8 +7,8 @@ use heed::types::Bytes;
 use heed::{CommitOrAbort, Env, EnvFlags, MdbError, PutFlags};
 use rustix::fs::Advice;
 
-use super::database::{Blocks, Key, TablePages, failed, table_pages};
-use super::files::{LmdbFolder, LmdbFormat};
+use super::database::{Blocks, Key, LmdbFolder, TablePages, failed, table_pages};
+use super::files::LmdbFormat;
 use super::layout::{self, MAIN, SCAN};
 use super::map;
 use petal_engine::file_set::{FileFormat as _, LoadingFile};

@@ -21,7 +21,7 @@ use super::layout::{self, Blocks};
 use petal_engine::direct_file::DirectFile;
 use petal_engine::file_lock::FileLock;
 use petal_engine::in_use::FileId;
-use petal_engine::keyed::folder::KeyedFormat as _;
+use petal_engine::keyed::folder::{KeyedFolder, KeyedFormat as _};
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::keyed::session::KeyedDatabase;
 use petal_engine::keyed::writer::WriterLock;
@@ -107,6 +107,9 @@ impl StorageBackend for RedbStorage {
         })
     }
 }
+
+/// The folder of a target.
+pub type RedbFolder = KeyedFolder<RedbFormat, OpenDatabase>;
 
 /// A database that is open as long as somebody uses it: a process can open a file only once.
 pub struct OpenDatabase {

@@ -12,16 +12,12 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 
-use super::database::OpenDatabase;
 use petal_engine::file_set::{FileFormat, FileOwner};
 use petal_engine::in_use::FileId;
-use petal_engine::keyed::folder::{KeyedFolder, KeyedFormat};
+use petal_engine::keyed::folder::KeyedFormat;
 use petal_engine::keyed::meta::Notes;
 use petal_engine::{EngineError, Result};
 use petal_model::settings::table::{EngineSupport, support};
-
-/// The folder of a target.
-pub type RedbFolder = KeyedFolder<RedbFormat, OpenDatabase>;
 
 /// A database file.
 #[derive(Debug, Clone, Copy)]

@@ -25,8 +25,8 @@ mod tests;
 use std::sync::Arc;
 use std::time::Instant;
 
-use database::OpenDatabase;
-use files::{RedbFolder, RedbFormat};
+use database::{OpenDatabase, RedbFolder};
+use files::RedbFormat;
 use io::Statistics;
 use petal_engine::in_use::DataUse;
 use petal_engine::keyed::meta::KeyedMeta;

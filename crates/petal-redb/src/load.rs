@@ -7,8 +7,8 @@ use std::time::Instant;
 use redb::{Builder, Database};
 use rustix::fs::Advice;
 
-use super::database::{Answer, RedbStorage, TablePages, failed, table_pages};
-use super::files::{RedbFolder, RedbFormat};
+use super::database::{Answer, RedbFolder, RedbStorage, TablePages, failed, table_pages};
+use super::files::RedbFormat;
 use super::layout::{self, Blocks, MAIN, SCAN};
 use petal_engine::file_set::LoadingFile;
 use petal_engine::keyed::load::prove;

@@ -10,11 +10,14 @@ use super::files::{RocksdbFormat, folder_of};
 use super::io::{Statistics, Tickers};
 use super::layout::DatabaseOptions;
 use super::library::{ColumnFamily, CompactedFiles, NativeDatabase};
-use petal_engine::keyed::folder::KeyedFormat as _;
+use petal_engine::keyed::folder::{KeyedFolder, KeyedFormat as _};
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::keyed::session::KeyedDatabase;
 use petal_engine::{EngineError, Placement, Result};
 use petal_model::workload::scatter::Permutation;
+
+/// The folder of a target.
+pub type RocksdbFolder = KeyedFolder<RocksdbFormat, OpenDatabase>;
 
 /// A database that is open as long as somebody uses it: a process can open it only once.
 pub struct OpenDatabase {

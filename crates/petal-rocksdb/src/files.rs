@@ -5,16 +5,12 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::database::OpenDatabase;
 use petal_engine::file_set::{FileFormat, FileOwner};
-use petal_engine::keyed::folder::{KeyedFolder, KeyedFormat};
+use petal_engine::keyed::folder::KeyedFormat;
 use petal_engine::keyed::meta::{KeyedMeta, Notes};
 use petal_engine::on_path::OnPath as _;
 use petal_engine::{EngineError, Result};
 use petal_model::settings::table::{EngineSupport, support};
-
-/// The folder of a target.
-pub type RocksdbFolder = KeyedFolder<RocksdbFormat, OpenDatabase>;
 
 /// petal's file of a schema.
 #[derive(Debug, Clone, Copy)]

@@ -27,8 +27,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use database::OpenDatabase;
-use files::{RocksdbFolder, RocksdbFormat};
+use database::{OpenDatabase, RocksdbFolder};
+use files::RocksdbFormat;
 use io::Statistics;
 use petal_engine::in_use::DataUse;
 use petal_engine::keyed::meta::KeyedMeta;

@@ -3,8 +3,8 @@
 
 use std::time::Instant;
 
-use super::database::{TableBlocks, failed};
-use super::files::{RocksdbFolder, RocksdbFormat, folder_of};
+use super::database::{RocksdbFolder, TableBlocks, failed};
+use super::files::{RocksdbFormat, folder_of};
 use super::layout::{self, DatabaseOptions};
 use super::library::{ColumnFamily, CompactedFiles, NativeDatabase};
 use petal_engine::file_set::LoadingFile;

@@ -2,6 +2,7 @@
 //! peak and knee, by the cell that shows most of both, or by a limit of latency; or each cell until it is
 //! known. Pure functions of readings, so that a sweep that was killed goes on with the same choice.
 
+mod cells;
 mod curve;
 mod lines;
 pub(crate) mod repeats;
@@ -11,8 +12,9 @@ mod within;
 
 use crate::draws::Draws;
 use crate::estimate::mean;
+pub use cells::CellReading;
 use curve::PossibleCurves;
-pub use lines::{CellReading, FoundOnLine, found, next, runs_most};
+pub use lines::{FoundOnLine, found, next, runs_most};
 pub use repeats::{CellEnd, RepeatedCell};
 pub use within::{LoadWithinLatency, within_latency};
 

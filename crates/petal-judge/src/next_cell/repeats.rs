@@ -1,6 +1,6 @@
 //! Cells that are repeated until their PIOPS are known: the next one to run, and how near each is.
 
-use super::lines::CellReading;
+use super::cells::CellReading;
 use crate::estimate::Estimate;
 use crate::factor_words;
 use petal_model::record::sweep::{SweepPlan, Swept};

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::lines::{CellLine, CellReading};
+use super::cells::{CellLine, CellReading};
 use super::{LineReading, doublings};
 use crate::estimate::{Estimate, mean};
 use crate::factor_words;

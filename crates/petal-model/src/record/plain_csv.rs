@@ -3,6 +3,7 @@
 //! recognised.
 
 mod column;
+mod header;
 mod layout;
 mod printed;
 
@@ -38,7 +39,7 @@ pub fn parse(
 ) -> Result<Vec<Observation>, String> {
     let TableParts { header, rows, comma } = layout::lay_out(text)?;
     let is_number = |field: &str| number(field, comma).is_ok();
-    let columns = column::recognise(&header, &rows, factors, is_number)?;
+    let columns = header::recognise(&header, &rows, factors, is_number)?;
     rows.iter()
         .enumerate()
         .map(|(at, row)| {

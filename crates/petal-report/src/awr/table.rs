@@ -6,8 +6,8 @@ use std::cmp::Reverse;
 use crate::numbers::{UNKNOWN, counted, decimal, micros, or_dash, rate};
 use crate::table::{Align, SCREEN_LINES, Table, clipped, fitting, paragraph, rest};
 use petal_awr::columns::{column, value};
-use petal_awr::findings::{ReportFinding, ReportSeverity, is_for_tests};
-use petal_awr::report::Report;
+use petal_awr::findings::is_for_tests;
+use petal_awr::report::{Report, ReportFinding, ReportSeverity};
 use petal_judge::{and_more, by_key};
 
 use super::factor_names;
