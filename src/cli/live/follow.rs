@@ -14,8 +14,8 @@ use petal_judge::next_cell::{self, CellReading, runs_most};
 use petal_judge::petals::Petals;
 use petal_model::record::journal_follow::JournalFollower;
 use petal_model::record::observation::Observation;
-use petal_model::record::sweep::{self, CellFailure, SweepCell, Swept};
-use petal_model::record::sweep_order::{CellRun, Pace, left};
+use petal_model::record::sweep::{self, CellFailure, CellRun, SweepCell, Swept};
+use petal_model::record::sweep_order::{Pace, left};
 use petal_model::record::{self, RecordError, RecordFolder, Run, Second, moment};
 use petal_report::petals;
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 use petal_judge::petals::{PetalLine, Petals, Point};
-use petal_model::record::sweep_order::CellRun;
+use petal_model::record::sweep::CellRun;
 use petal_model::record::{RebuiltBecause, Run, Second, Severity};
 use petal_model::settings::printable::printable_line;
 use petal_model::stats::histogram::LatencySummary;

@@ -13,8 +13,7 @@ use super::cells::drive;
 use super::plan::{Planned, plan};
 use super::together::{SweepMessage, check_hosts, or_call_off};
 use petal_model::record::RecordFolder;
-use petal_model::record::sweep::SweepPlan;
-use petal_model::record::sweep_order::CellRun;
+use petal_model::record::sweep::{CellRun, SweepPlan};
 use petal_model::settings::Settings;
 use petal_model::workload::share::Share;
 

@@ -6,7 +6,8 @@ use super::super::RunError;
 use super::folder::SweepFolder;
 use petal_judge::next_cell::{self, CellReading};
 use petal_model::record;
-use petal_model::record::sweep_order::{CellRun, left};
+use petal_model::record::sweep::CellRun;
+use petal_model::record::sweep_order::left;
 
 pub(super) enum CellQueue {
     Listed {

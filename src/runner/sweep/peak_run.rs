@@ -9,8 +9,8 @@ use super::plan::Planned;
 use petal_judge::petals::Petals;
 use petal_model::numbers::decimal;
 use petal_model::record::Status;
-use petal_model::record::sweep::{self as kept, PEAK_RUN, SweepCell, Swept};
-use petal_model::record::sweep_order::{CellRun, OVERHEAD_GUESSED, left};
+use petal_model::record::sweep::{self as kept, CellRun, PEAK_RUN, SweepCell, Swept};
+use petal_model::record::sweep_order::{OVERHEAD_GUESSED, left};
 use petal_model::settings::Settings;
 use petal_report::numbers::counted;
 

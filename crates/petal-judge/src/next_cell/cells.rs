@@ -4,9 +4,8 @@ use super::LineReading;
 use crate::by_key;
 use petal_model::record::Run;
 use petal_model::record::observation::{Observation, metric};
-use petal_model::record::sweep::{SweepCell, SweepPlan, Swept};
+use petal_model::record::sweep::{CellRun, SweepCell, SweepPlan, Swept};
 use petal_model::record::sweep_design::Design;
-use petal_model::record::sweep_order::CellRun;
 
 const SESSIONS: &str = "sessions";
 

@@ -1,11 +1,10 @@
-//! The next run of a sweep, line by line, and what the lines show at the end.
+//! The next run of a sweep, line by line, and peak and knee of its lines at the end.
 
 use super::cells::{CellLine, CellReading};
 use super::{LineCurves, LineReading, PeakAndKnee, adaptive, ladder, repeats, within};
 use crate::factor_words;
-use petal_model::record::sweep::{SweepPlan, Swept};
+use petal_model::record::sweep::{CellRun, SweepPlan, Swept};
 use petal_model::record::sweep_design::Design;
-use petal_model::record::sweep_order::CellRun;
 
 /// Cells that a ladder repeats, if peak and knee stay where they are: the peak, the knee and its
 /// neighbours.

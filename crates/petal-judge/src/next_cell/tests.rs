@@ -4,9 +4,8 @@
 use super::*;
 use crate::petals::Petals;
 use petal_model::record::plain_csv;
-use petal_model::record::sweep::{Axis, SweepPlan};
+use petal_model::record::sweep::{Axis, CellRun, SweepPlan};
 use petal_model::record::sweep_design::Design;
-use petal_model::record::sweep_order::CellRun;
 
 const GRID: [u32; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
 /// Run-to-run noise of the simulated lines.

@@ -14,7 +14,6 @@ use serde_json::Value;
 use super::observation::Observation;
 use super::replay::ReplayOf;
 use super::sweep_design::Design;
-use super::sweep_order::CellRun;
 use super::{RecordError, RecordFolder, Run, Status, as_text, folder, format};
 use crate::settings::axes::CELLS_MAX;
 
@@ -82,6 +81,13 @@ pub struct SweepPlan {
 
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// A cell of a round: number and repeat, both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellRun {
+    pub number: u32,
+    pub repeat: u32,
 }
 
 /// A cell of one repeat that ended.

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::{Deserialize, Serialize};
 
-use crate::record::sweep::{Sweep, SweepPlan};
-use crate::settings::axes::SERVER_AXIS;
+use crate::record::sweep::{CellRun, Sweep, SweepPlan};
+use crate::settings::read::SERVER_AXIS;
 use crate::workload::deck::shuffle;
 use crate::workload::scatter::mix;
 
@@ -70,13 +69,6 @@ fn in_blocks(plan: &SweepPlan, mut order: Vec<u32>) -> Vec<u32> {
     }
     order.sort_by_cached_key(|number| blocks.iter().position(|b| *b == settings(*number)));
     order
-}
-
-/// A cell of a round: number and repeat, both from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CellRun {
-    pub number: u32,
-    pub repeat: u32,
 }
 
 /// All runs of cells in the order in which they are run.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::error::{SettingError, SettingErrors};
-use super::read::{self, Sources};
+use super::read::{self, SERVER_AXIS, Sources};
 use super::table::{self, CommandKind, Group, PARAMETERS, Parameter};
 use super::{Origin, Settings};
 
@@ -23,9 +23,6 @@ pub struct SweepArguments {
     /// `--server-setting NAME=VALUE,VALUE`, as often as it was given.
     pub server_settings: Vec<String>,
 }
-
-/// Begins the key of an axis that is a setting of the server: `server.NAME`.
-pub const SERVER_AXIS: &str = "server.";
 
 /// The axes and the cells that they span.
 #[derive(Debug)]

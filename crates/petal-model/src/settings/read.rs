@@ -8,11 +8,13 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::axes::SERVER_AXIS;
 use super::conf::{self, Assignment, Conf};
 use super::error::{SettingError, SettingErrors, where_from};
 use super::table::{self, CommandKind, PARAMETERS, Parameter, Value, ValueKind};
 use super::{GivenParameter, Origin, Settings, rules, trust};
+
+/// Begins the key of an axis that is a setting of the server: `server.NAME`.
+pub const SERVER_AXIS: &str = "server.";
 
 /// The sources of settings. Nothing else is looked at.
 pub struct Sources<'a> {

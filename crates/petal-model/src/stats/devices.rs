@@ -18,9 +18,10 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::target::Durability;
-pub use layers::{Bottom, StorageLayer};
+pub use layers::StorageLayer;
 pub use mounts::unescaped;
 use mounts::{Mount, Mounts};
+pub use stack::Bottom;
 pub(super) use stack::Node;
 use stack::Stack;
 

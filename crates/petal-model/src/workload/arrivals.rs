@@ -10,38 +10,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::op::Kind;
-use super::plan::Workload;
+use super::plan::{ArrivalRates, Workload};
 use super::scatter::mix;
 use super::seat::{Role, Seat};
 use super::version::run_root;
 use crate::settings::Arrivals;
 use crate::settings::rates::RateOverTime;
-
-/// Rates of an open loop.
-#[derive(Debug, Clone, PartialEq)]
-pub enum ArrivalRates {
-    /// RATE.
-    All(RateOverTime),
-    /// SELECT_RATE, SCAN_RATE and UPDATE_RATE, by [`Kind::index`].
-    ByKind([RateOverTime; Kind::ALL.len()]),
-}
-
-impl ArrivalRates {
-    pub fn scaled(&self, factor: f64) -> Self {
-        match self {
-            Self::All(rate) => Self::All(rate.scaled(factor)),
-            Self::ByKind(rates) => Self::ByKind(rates.each_ref().map(|rate| rate.scaled(factor))),
-        }
-    }
-
-    /// Whether any operation of a kind is due; None if the deck decides.
-    pub fn has(&self, kind: Kind) -> Option<bool> {
-        match self {
-            Self::All(_) => None,
-            Self::ByKind(rates) => rates.get(kind.index()).map(|rate| !rate.is_zero()),
-        }
-    }
-}
 
 /// A number of sessions among all sessions of a run, on all driver hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 use crate::settings::rates::RateOverTime;
 use crate::settings::{Arrivals, Settings, ThinkTime};
 
-use super::arrivals::ArrivalRates;
 use super::op::Kind;
 use super::seat::{Role, Seat};
 
@@ -115,6 +114,32 @@ impl Workload {
                 Role::Reader => true,
                 Role::Writer => false,
             })
+    }
+}
+
+/// Rates of an open loop.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ArrivalRates {
+    /// RATE.
+    All(RateOverTime),
+    /// SELECT_RATE, SCAN_RATE and UPDATE_RATE, by [`Kind::index`].
+    ByKind([RateOverTime; Kind::ALL.len()]),
+}
+
+impl ArrivalRates {
+    pub fn scaled(&self, factor: f64) -> Self {
+        match self {
+            Self::All(rate) => Self::All(rate.scaled(factor)),
+            Self::ByKind(rates) => Self::ByKind(rates.each_ref().map(|rate| rate.scaled(factor))),
+        }
+    }
+
+    /// Whether any operation of a kind is due; None if the deck decides.
+    pub fn has(&self, kind: Kind) -> Option<bool> {
+        match self {
+            Self::All(_) => None,
+            Self::ByKind(rates) => rates.get(kind.index()).map(|rate| !rate.is_zero()),
+        }
     }
 }
 

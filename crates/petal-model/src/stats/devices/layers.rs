@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::stack::{Foundation, Node, Stack};
+use super::stack::{Bottom, Foundation, Node, Stack};
 
 /// Deeper than any real stack; a circle must end.
 const LAYERS_MAX: usize = 64;
@@ -21,18 +21,6 @@ pub struct StorageLayer {
     pub bottom: Option<Bottom>,
     /// The file of a loop device that reads it through the page cache.
     pub cached_file: Option<String>,
-}
-
-/// The last of a stack's devices.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase", tag = "kind", content = "what")]
-pub enum Bottom {
-    /// A drive, real or virtual, as far as this host sees.
-    Hardware,
-    /// This host's memory, in words.
-    Memory(String),
-    /// Storage that this host does not count, in words.
-    Elsewhere(String),
 }
 
 /// Every device from the data's own down, each once.

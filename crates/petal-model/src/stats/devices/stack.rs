@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::layers::Bottom;
+use serde::{Deserialize, Serialize};
+
 use super::mounts::{self, Mount, Mounts};
 use super::{BlockDevice, Roots};
 use crate::stats::tree::{entries, number, read};
@@ -17,6 +18,18 @@ pub(super) struct Stack<'a> {
     /// The device of a path, by major and minor.
     pub device_of: &'a dyn Fn(&Path) -> Option<(u32, u32)>,
     pub mounts: &'a Mounts,
+}
+
+/// The last of a stack's devices.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "kind", content = "what")]
+pub enum Bottom {
+    /// A drive, real or virtual, as far as this host sees.
+    Hardware,
+    /// This host's memory, in words.
+    Memory(String),
+    /// Storage that this host does not count, in words.
+    Elsewhere(String),
 }
 
 /// Foundation that a device lies on.

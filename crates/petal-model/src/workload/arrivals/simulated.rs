@@ -1,10 +1,11 @@
 //! Response times of an open loop with simulated sessions: the arrivals and the queue are those of a
 //! run.
 
-use super::{ArrivalQueue, ArrivalRates, Serving};
+use super::{ArrivalQueue, Serving};
 use crate::settings::Arrivals;
 use crate::settings::rates::RateOverTime;
 use crate::workload::op::Kind;
+use crate::workload::plan::ArrivalRates;
 use crate::workload::scatter::mix;
 
 /// Response times in seconds, sorted, of the operations of one kind within 60 seconds. `service`
