@@ -1,12 +1,10 @@
 //! `petal gallery`: many records on one page.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command};
 
-use petal_model::record::file_names::natural;
-use petal_model::record::{self, Run, calibration, costs, sweep};
+use petal_model::record::{self, Run, sweep};
 use petal_model::settings::objective::Objective;
 use petal_model::settings::printable::printable;
 use petal_report::records::{ShownRecord, of_runs};
@@ -15,6 +13,7 @@ use super::args;
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::output;
+use super::record_folders::records_below;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -102,33 +101,4 @@ impl FoundRecords {
         shown.retain(|record| !record.petals.lines.is_empty());
         shown
     }
-}
-
-/// True for a record of any kind.
-pub(super) fn is_record(path: &Path) -> bool {
-    let kinds = [sweep::is_one, record::is_one, calibration::is_one, costs::is_one];
-    kinds.iter().any(|is_one| is_one(path))
-}
-
-/// Folders of records at this path or below it, in the order of their names. Links are not followed.
-pub(super) fn records_below(
-    path: &Path,
-    depth: usize,
-    skip: &mut dyn FnMut(String),
-) -> Vec<PathBuf> {
-    if is_record(path) {
-        return vec![path.to_owned()];
-    }
-    match fs::read_dir(path) {
-        Err(error) => skip(format!("{}: {error}", path.display())),
-        Ok(entries) if depth > 0 => {
-            let entries =
-                entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-            let mut below: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-            below.sort_by_cached_key(|path| natural(path));
-            return below.iter().flat_map(|path| records_below(path, depth - 1, skip)).collect();
-        }
-        Ok(_) => {}
-    }
-    Vec::new()
 }

@@ -10,14 +10,11 @@ use crate::runner::{Watch, WorkContext};
 
 use super::console::Console;
 use super::failure::{CommandError, Exit};
+use super::ranks::{Ranks, launched};
 use super::{signals, source};
 
 /// Names the library if it is not found by itself.
 const LIBRARY_VARIABLE: &str = "PETAL_MPI_LIBRARY";
-
-/// Commands that work on a database or a device, and are not for several ranks.
-const ALONE: [&str; 8] =
-    ["setup", "calibrate", "costs", "interfere", "replay", "demo", "drop", "restore-settings"];
 
 /// Does a command's work: alone, or with the other ranks that a launcher started. The first of them
 /// shows it.
@@ -53,29 +50,6 @@ pub fn with_hosts(
     Ok(exit)
 }
 
-/// True of the petal that speaks for all that a launcher started; the others only work.
-pub fn is_first() -> bool {
-    launched().is_none_or(|(_, launched)| launched.rank == 0)
-}
-
-/// True if an MPI launcher started this petal as one of several.
-pub fn is_launched() -> bool {
-    launched().is_some()
-}
-
-/// Refuses a command that several ranks would each do for themselves.
-pub fn check(command: &str) -> Result<(), CommandError> {
-    let Some((variable, Ranks { size, .. })) = launched().filter(|_| ALONE.contains(&command))
-    else {
-        return Ok(());
-    };
-    Err(CommandError::usage(format!(
-        "petal {command}: an MPI launcher started petal as one of {size} ({variable}={size}), and \
-         each of them would do it; only run and sweep are done by several hosts together: call \
-         petal {command} without the launcher"
-    )))
-}
-
 /// Joins the other ranks; None of a petal that was started alone, with or without a launcher.
 fn join(
     signals: &Arc<AtomicU8>,
@@ -105,27 +79,4 @@ fn join(
         )));
     }
     Ok(Some((mpi, hosts)))
-}
-
-/// The ranks that a launcher started, by its variables.
-struct Ranks {
-    size: u32,
-    /// Number of this rank, from 0.
-    rank: u32,
-}
-
-/// The ranks, if a launcher started several, and the variable that says so.
-fn launched() -> Option<(&'static str, Ranks)> {
-    let number = |name: &str| env::var(name).ok()?.parse::<u32>().ok();
-    let reported = |size: &'static str, rank: &str| {
-        Some((size, Ranks { size: number(size)?, rank: number(rank).unwrap_or(0) }))
-    };
-    // A job of Slurm has its number of tasks whether MPI starts them or not.
-    let by_pmix = || {
-        reported("SLURM_STEP_NUM_TASKS", "PMIX_RANK").filter(|_| env::var_os("PMIX_RANK").is_some())
-    };
-    reported("PMI_SIZE", "PMI_RANK")
-        .or_else(|| reported("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
-        .or_else(by_pmix)
-        .filter(|(_, ranks)| ranks.size > 1)
 }

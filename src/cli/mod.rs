@@ -29,9 +29,12 @@ mod metrics;
 mod os;
 mod output;
 mod pages;
+mod plain_phase;
 mod predict;
 mod process;
 mod profile;
+mod ranks;
+mod record_folders;
 mod replay;
 mod report;
 mod restore_settings;
@@ -219,7 +222,7 @@ fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandErro
     let (name, matches) = matches.subcommand().unwrap_or(("help", matches));
     match subcommands().find(|(command, _)| command().get_name() == name) {
         Some((_, run)) => {
-            launch::check(name)?;
+            ranks::check(name)?;
             let observers = live::of(matches, name)?;
             let live = observers.live.clone();
             let console = console.clone().observed_by(observers);

@@ -7,7 +7,7 @@ use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::cli::console::PlainPhase;
+use crate::cli::plain_phase::PlainPhase;
 use crate::runner::experiments::thread_ns;
 use crate::runner::noted_progress;
 use petal_judge::next_cell::{self, CellReading, runs_most};

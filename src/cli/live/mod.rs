@@ -21,11 +21,11 @@ use parking_lot::Mutex;
 use petal_engine::threads::Thread;
 
 use super::args::value;
-use super::console::PlainPhase;
 use super::failure::{CommandError, Exit};
-use super::gallery::is_record;
-use super::launch;
 use super::metrics::{self, Metrics};
+use super::plain_phase::PlainPhase;
+use super::ranks;
+use super::record_folders::is_record;
 use super::stderr::Queued;
 use feed::{LiveFeed, WorkSeen};
 use follow::{FolderReader, LiveState, is_at_work};
@@ -79,7 +79,7 @@ pub struct Observers {
 /// Begins to show the work and to serve its metrics, if the command was asked to.
 pub fn of(matches: &ArgMatches, command: &str) -> Result<Observers, CommandError> {
     // Of several ranks, which may be on one host, the first one serves the sum of all.
-    let scraped = metrics::asked(matches).filter(|_| launch::is_first());
+    let scraped = metrics::asked(matches).filter(|_| ranks::is_first());
     // Only some commands have it.
     let place = matches.try_get_one::<Place>("live").ok().flatten().copied();
     let title = format!("petal {command}");
@@ -91,7 +91,7 @@ pub fn of(matches: &ArgMatches, command: &str) -> Result<Observers, CommandError
             check_terminal("--live")?;
             observers.live = Some(Live::on_terminal(title));
         }
-        Some(Place::Browser(address)) if launch::is_first() => {
+        Some(Place::Browser(address)) if ranks::is_first() => {
             let metrics = observers.metrics.get_or_insert_default().clone();
             let (live, feed) = Live::in_browsers(title.clone());
             let is_scraped = scraped == Some(address);
@@ -112,7 +112,7 @@ pub fn of(matches: &ArgMatches, command: &str) -> Result<Observers, CommandError
 
 /// Refuses a full screen of ranks.
 fn check_launch() -> Result<(), CommandError> {
-    match launch::is_launched() {
+    match ranks::is_launched() {
         false => Ok(()),
         true => Err(CommandError::usage(
             "--live: an MPI launcher started petal, and its ranks have no terminal; leave it out, \

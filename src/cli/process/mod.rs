@@ -11,7 +11,7 @@ use clap::ArgMatches;
 
 use petal_model::settings::argv;
 
-use super::launch;
+use super::ranks;
 use super::signals;
 use handover::{Handover, Received};
 
@@ -89,7 +89,7 @@ impl CallArguments {
             matches.subcommand_name().is_some_and(|name| SUPERVISED.contains(&name));
         let is_off = std::env::var_os(SUPERVISOR).is_some_and(|value| value == "off");
         // A launcher waits for its ranks itself.
-        if self.is_worker || !is_supervised || is_off || launch::is_launched() {
+        if self.is_worker || !is_supervised || is_off || ranks::is_launched() {
             return None;
         }
         let shown = argv::redacted(&self.all);

@@ -10,8 +10,9 @@ use petal_model::record::sweep::Swept;
 use petal_model::record::{self, RecordError, calibration, costs, journal, sweep};
 use petal_report::listed::ListedRecord;
 
-use crate::cli::gallery::{DEPTH_MAX, records_below};
+use crate::cli::gallery::DEPTH_MAX;
 use crate::cli::live::follow::is_at_work;
+use crate::cli::record_folders::records_below;
 
 /// Records in a list; older ones are left out.
 const LISTED_MAX: usize = 2_000;
