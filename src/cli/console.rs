@@ -4,7 +4,6 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -28,7 +27,7 @@ use super::failure::Exit;
 use super::live::{Live, Observers};
 use super::metrics::Metrics;
 use super::plain_phase::{PlainPhase, items_per_time, left_words};
-use super::stderr::Queued;
+use super::stderr::{Queued, columns};
 
 /// Time between lines of progress without a terminal.
 const PLAIN_EVERY: Duration = Duration::from_secs(10);
@@ -251,12 +250,6 @@ fn redraw_steadily(bar: &ProgressBar) {
     };
     // Without it the bar moves with the work alone.
     drop(Thread::named("progress").start(redraw));
-}
-
-/// Width of the terminal behind `stream`; None if there is no terminal, or its width is unknown.
-pub fn columns(stream: impl AsFd) -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(stream).ok()?;
-    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 /// A message as it is shown: petal's name before it, further lines under it.

@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -177,7 +178,7 @@ impl fmt::Debug for Terminal {
 
 impl TermLike for Terminal {
     fn width(&self) -> u16 {
-        super::console::columns(io::stderr()).and_then(|n| n.try_into().ok()).unwrap_or(COLUMNS)
+        columns(io::stderr()).and_then(|n| n.try_into().ok()).unwrap_or(COLUMNS)
     }
 
     fn move_cursor_up(&self, n: usize) -> io::Result<()> {
@@ -215,6 +216,12 @@ impl TermLike for Terminal {
         }
         Ok(())
     }
+}
+
+/// Width of the terminal behind `stream`; None if there is no terminal, or its width is unknown.
+pub fn columns(stream: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(stream).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
 #[cfg(test)]

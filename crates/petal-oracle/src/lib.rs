@@ -34,6 +34,7 @@ mod load;
 mod meta;
 mod notable;
 mod options;
+mod probe;
 mod received;
 mod reports;
 mod room;
@@ -399,7 +400,7 @@ impl Server for Oracle {
         }
         let mut database = self.connect_first()?;
         let tablespace = self.load_tablespace(&mut database)?;
-        let proof = room::probe(&mut database, plan, self.data_place(&tablespace));
+        let proof = probe::probe(&mut database, plan, self.data_place(&tablespace));
         let mut admin = self.connect_admin().ok();
         let mut views = room::Views { database: &mut database, admin: admin.as_mut() };
         Ok(room::facts(&mut views, plan, (&tablespace, self.storage.is_logged), proof))

@@ -29,13 +29,9 @@ use petal_model::workload::row::{COLUMNS, Filler, load_stamp};
 use petal_model::workload::scatter::Permutation;
 
 /// Rows of one INSERT: about 1.2 MB.
-const ROWS_PER_CALL: u64 = 500;
+pub const ROWS_PER_CALL: u64 = 500;
 /// Minimum size of redo logs; smaller ones switch too often for a test.
 const LOG_BYTES_MIN: u64 = 1 << 30;
-
-/// Test table of `petal check`, as it is in the dictionary.
-pub const PROBE: &str = "PETAL_PROBE";
-const PROBE_TABLE: &str = "petal_probe";
 
 const COPIES: &str = "the further schemas are copies of the first one: their rows hold the same texts, \
     which storage that deduplicates may keep once";
@@ -293,7 +289,7 @@ impl Loader<'_> {
     }
 }
 
-fn filled(name: &str, table: &str) -> String {
+pub fn filled(name: &str, table: &str) -> String {
     sql::filled(sql::LOAD, name, &[("table", table), ("mark", sql::MARK)])
 }
 
@@ -334,7 +330,7 @@ pub fn drop_all(database: &mut Database) -> Result<Vec<String>> {
 }
 
 /// Creates a table with petal's mark.
-fn create_marked(
+pub fn create_marked(
     database: &mut Database,
     table: &str,
     plan: &LoadPlan,
@@ -343,31 +339,6 @@ fn create_marked(
     let create = sql::create_table(table, column_bytes(plan.block_size), place);
     database.execute(&format!("making {table}"), &create)?;
     database.execute(&format!("marking {table}"), &filled("comment_table", table))
-}
-
-/// Creates the test table, and fills it like a load.
-pub fn fill_probe(
-    database: &mut Database,
-    plan: &LoadPlan,
-    place: DataPlace<'_>,
-) -> Result<Placement> {
-    let doing = format!("writing rows of {PROBE_TABLE}");
-    create_marked(database, PROBE_TABLE, plan, place)?;
-    let mut made = InsertRows::new(1, plan.filler, column_bytes(plan.block_size));
-    for (insert, keys) in [("insert_rows", 1..2), ("insert_direct", 2..ROWS_PER_CALL + 2)] {
-        made.make(keys);
-        let link = &mut database.link;
-        let sent = link.execute_many(&sql::insert(insert, PROBE_TABLE), &made.binds());
-        sent.and_then(|_| link.commit()).at(&database.place, &doing)?;
-        if insert == "insert_rows" {
-            database.execute(&doing, &filled("minimize", PROBE_TABLE))?;
-        }
-    }
-    placement(database, PROBE_TABLE)
-}
-
-pub fn drop_probe(database: &mut Database) -> Result<()> {
-    database.execute(&format!("dropping {PROBE_TABLE}"), &filled("drop_table", PROBE_TABLE))
 }
 
 pub fn placement(database: &mut Database, table: &str) -> Result<Placement> {
@@ -527,7 +498,7 @@ impl Filling<'_> {
 }
 
 /// Rows of one INSERT, with reused memory.
-struct InsertRows {
+pub struct InsertRows {
     schema: u32,
     filler: Filler,
     width: usize,
@@ -537,11 +508,11 @@ struct InsertRows {
 }
 
 impl InsertRows {
-    fn new(schema: u32, filler: Filler, width: usize) -> Self {
+    pub fn new(schema: u32, filler: Filler, width: usize) -> Self {
         Self { schema, filler, width, keys: Vec::new(), text: Vec::new() }
     }
 
-    fn make(&mut self, keys: impl Iterator<Item = u64>) {
+    pub fn make(&mut self, keys: impl Iterator<Item = u64>) {
         self.keys.clear();
         self.keys.extend(keys.map(u64::cast_signed));
         self.text.resize(self.keys.len() * COLUMNS * self.width, 0);
@@ -554,7 +525,7 @@ impl InsertRows {
         }
     }
 
-    fn binds(&self) -> Vec<Vec<BindValue<'_>>> {
+    pub fn binds(&self) -> Vec<Vec<BindValue<'_>>> {
         let rows = self.text.chunks_exact(COLUMNS * self.width);
         let texts = |row| -> Vec<BindValue<'_>> {
             let columns = <[u8]>::chunks_exact(row, self.width);

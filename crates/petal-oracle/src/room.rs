@@ -4,7 +4,7 @@
 use super::database::Database;
 use super::link::{BindValue, Row};
 use super::meta::{self, Tables, cell, count};
-use super::{load, sql};
+use super::sql;
 use petal_engine::{EngineError, LoadPlan, Placement, Result};
 use petal_model::numbers::bytes;
 use petal_model::numbers::whole;
@@ -19,7 +19,7 @@ const SORTED_ENTRY_BYTES: u64 = 32;
 const NOTHING: &str = "the view shows nothing";
 
 /// A figure, or the reason why it is unknown.
-type Seen<T> = Result<T, String>;
+pub type Seen<T> = Result<T, String>;
 
 /// Views of two users: petal's, and the administrator, who may see more.
 pub struct Views<'a> {
@@ -352,25 +352,4 @@ fn archive_room(
     let left = size.saturating_sub(used);
     let verdict = good_or(left >= redo, LoadVerdict::Bad);
     Ok((verdict, format!("{}: {} left; {writes}", cell(&area, 0), bytes(left))))
-}
-
-/// Proves one row per block on a small table, and drops the table.
-pub fn probe(
-    database: &mut Database,
-    plan: &LoadPlan,
-    place: sql::DataPlace<'_>,
-) -> Seen<Placement> {
-    let reason = |error: EngineError| error.to_string();
-    if meta::own_tables(database).map_err(reason)?.iter().any(|table| table == load::PROBE) {
-        if !load::marked_tables(database).map_err(reason)?.iter().any(|table| table == load::PROBE)
-        {
-            return Err("a table petal_probe without petal's mark is in the way".to_owned());
-        }
-        load::drop_probe(database).map_err(reason)?;
-    }
-    let placement = load::fill_probe(database, plan, place);
-    let dropped = load::drop_probe(database);
-    let placement = placement.map_err(reason)?;
-    dropped.map_err(|error| format!("the test table petal_probe stays: {error}"))?;
-    Ok(placement)
 }

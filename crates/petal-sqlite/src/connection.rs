@@ -1,6 +1,6 @@
 //! Opening a database file, settings of all connections, and the meaning of SQLite's error codes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
@@ -155,4 +155,25 @@ pub fn engine_error(doing: &str, path: &Path, error: &rusqlite::Error) -> Engine
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => EngineError::Data(text),
         _ => EngineError::Database(text),
     }
+}
+
+/// Opens a file with the changes that are only in its WAL, if it has one; else without locks, which
+/// works on read-only mounts.
+pub fn open_now(path: &Path) -> Result<Connection> {
+    let has_wal = std::fs::metadata(with_suffix(path, "-wal")).is_ok_and(|wal| wal.len() > 0);
+    let access = if has_wal { Access::Write } else { Access::Unchanging };
+    open(path, access, &IoContext::default())
+}
+
+/// Counts the changes of a file's tables and indexes, ever.
+pub fn schema_version(path: &Path) -> Result<i64> {
+    let asked = open_now(path)?.pragma_query_value(None, "schema_version", |row| row.get(0));
+    asked.at(path, "asking for schema_version")
+}
+
+/// The path with something after its name.
+pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }

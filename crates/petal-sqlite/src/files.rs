@@ -9,11 +9,10 @@ use std::sync::Arc;
 use rustix::fs::Advice;
 
 use super::checkpoint::checkpoint;
-use super::connection::{Access, open};
+use super::connection::{Access, open, schema_version, with_suffix};
 use super::direct::{self, FileId};
 use super::io::IoContext;
 use super::layout::APPLICATION_ID;
-use super::plan;
 use petal_engine::file_set::{FileFormat, FileOwner, FileSet};
 use petal_engine::in_use::unlink_same;
 use petal_engine::on_path::OnPath;
@@ -103,7 +102,7 @@ impl FileFormat for SqliteFormat {
     }
 
     fn version(&self, path: &Path) -> Result<i64> {
-        plan::schema_version(path)
+        schema_version(path)
     }
 }
 
@@ -164,13 +163,6 @@ fn own_side(path: &Path, side: &str) -> Result<Option<FileId>> {
         _ => false,
     };
     Ok(own.filter(|_| is_own && read == begin.len()))
-}
-
-/// The path with something after its name.
-pub fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 #[cfg(test)]

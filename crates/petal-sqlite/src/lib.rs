@@ -152,7 +152,7 @@ impl Sqlite {
         let path = self.shared.folder.file(meta.about.schema);
         let context = IoContext { direct: self.shared.direct, ..IoContext::default() };
         let wal_bytes =
-            std::fs::metadata(files::with_suffix(&path, "-wal")).map_or(0, |wal| wal.len());
+            std::fs::metadata(connection::with_suffix(&path, "-wal")).map_or(0, |wal| wal.len());
         let mut line = None;
         if wal_bytes > 0 {
             let connection = open(&path, Access::Write, &context)?;
@@ -247,7 +247,7 @@ impl Engine for Sqlite {
     }
 
     fn connect_reader(&self, seat: Seat) -> Result<Box<dyn Session>> {
-        let wal = files::with_suffix(&self.shared.folder.file(seat.schema), "-wal");
+        let wal = connection::with_suffix(&self.shared.folder.file(seat.schema), "-wal");
         // Rows may be in the WAL, which only a connection that may write can read.
         let access = match std::fs::metadata(wal).is_ok_and(|wal| wal.len() > 0) {
             true => Access::Write,
