@@ -221,7 +221,11 @@ fn incomparable_sides_say_why_with_a_hint() {
     reported(&["empty.csv"], 2, &["empty.csv", "holds no rows"]);
     reported(&["bare.csv"], 2, &["bare.csv", "no column is known as a figure"]);
     let table = "compression-two-nodes.csv";
-    reported(&[table, "--by", "cache"], 2, &["no factor cache", "compression, update_pct"]);
+    reported(
+        &[table, "--by", "cache"],
+        2,
+        &["--by cache", "does not have it", "compression, update_pct"],
+    );
     reported(&[table, "--by", "compression", "--baseline", "half"], 2, &["never half", "off, on"]);
     reported(&[table, "--by", "compression", "--metric", "iops"], 2, &["iops", "reads_s"]);
     reported(&[table, "--by", "compression", "--fail-if", "iops < 1%"], 2, &["iops", "reads_s"]);

@@ -226,8 +226,9 @@ pub(super) fn idle(run: &Run) -> Judgement {
     clear_if(idle.is_empty())?;
     let words: Vec<String> =
         idle.iter().map(|(name, worked)| format!("{name} in {:.0} %", worked * 100.0)).collect();
-    let message = format!("at work in a part of the counted time only: {}", words.join(", "));
-    let advice = "The price is of a neighbour that is so often at work; give it more to do.";
+    let message =
+        format!("the neighbour worked in a part of the counted time only: {}", words.join(", "));
+    let advice = "The price is that of a neighbour that works so often. Give it more to do.";
     warning(message, advice).with(json!({ "worked": idle }))
 }
 
@@ -255,10 +256,10 @@ pub(super) fn rate_kept(run: &Run) -> Judgement {
     }
     let names = seen.neighbours.iter().enumerate();
     let overloaded: Vec<String> = names
-        .filter_map(|(at, it)| Some(format!("{} {}", it.name, percent(kept(Some(at))?))))
+        .filter_map(|(at, it)| Some(format!("{} of it with {}", percent(kept(Some(at))?), it.name)))
         .collect();
     clear_if(overloaded.is_empty())?;
-    let message = format!("share of RATE {asked:.0} that was done with {}", overloaded.join(", "));
+    let message = format!("the sessions did less than RATE {asked:.0}: {}", overloaded.join("; "));
     let advice = "Operations waited in a queue that grew: the response times depend on the length \
                   of a slot. Use a lower RATE for a price that does not.";
     warning(message, advice).with(json!({ "kept_with": overloaded, "rate": asked }))
@@ -449,7 +450,7 @@ mod tests {
         }
         seen.seconds = timeline;
         assert!(idle(&run).unwrap().message.contains("n0 in 50 %"));
-        assert!(rate_kept(&run).unwrap().message.contains("n0 75 %"));
+        assert!(rate_kept(&run).unwrap().message.ends_with(": 75 % of it with n0"));
         let share = leftovers(&run).unwrap().evidence["share"].as_f64().unwrap();
         assert!((0.75..0.85).contains(&share), "{share}");
         run.summary.settings.insert("rate".to_owned(), json!(2000));

@@ -75,6 +75,19 @@ pub(super) fn value(seen: &Observation, key: &str) -> Option<String> {
     seen.factor(key).map(str::to_owned).or_else(counted).or_else(|| seen.context.get(key).cloned())
 }
 
+/// Lists the keys that [`value`] knows for these runs, and says how to name one of them.
+pub(super) fn known_keys(seen: &[Observation], always: Option<&str>) -> String {
+    let factors = seen.iter().flat_map(|seen| seen.factors.iter().map(|(key, _)| key.as_str()));
+    let sessions = seen.iter().any(|seen| seen.sessions.is_some()).then_some("sessions");
+    let facts: BTreeSet<&str> =
+        seen.iter().flat_map(|seen| seen.context.keys().map(String::as_str)).collect();
+    let known = distinct(always.into_iter().chain(factors).chain(sessions).chain(facts));
+    match known.is_empty() {
+        true => "it has no key to group by".to_owned(),
+        false => format!("name one of: {}", known.join(", ")),
+    }
+}
+
 /// Returns all cells, sorted by their factors.
 pub(super) fn all<'a>(sides: &'a [ComparedSide], keys: &[String]) -> Vec<CellRuns<'a>> {
     let mut by_values: BTreeMap<Vec<Level>, CellRuns<'a>> = BTreeMap::new();

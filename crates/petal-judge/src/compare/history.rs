@@ -112,6 +112,12 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     }
     // Groups and cells are of all runs: a night whose runs all failed is the newest all the same.
     let groups = groups(seen.to_vec(), by, &mut said);
+    if groups.is_empty() {
+        return Err(CompareError::NoSuchKey {
+            key: by.to_owned(),
+            known: cells::known_keys(seen, Some(DAY).filter(|day| *day != by)),
+        });
+    }
     let (whole, _) = notes::whole_runs(&groups);
     let metrics = metrics(&whole, asked)?;
     let keys: Vec<String> = cells::keys(&groups).into_iter().filter(|key| key != by).collect();
@@ -412,6 +418,16 @@ mod tests {
         let reported = history(seen, DAY, &[]).unwrap();
         let steps = reported.series[0].steps.iter().enumerate();
         steps.filter(|(_, step)| step.is_change).map(|(at, _)| at).collect()
+    }
+
+    #[test]
+    fn a_key_that_no_record_has_is_refused_with_the_known_ones() {
+        let mut seen = nights(&[&[100.0], &[101.0]]);
+        let why = |seen: &[Observation], by: &str| history(seen, by, &[]).unwrap_err().to_string();
+        let unknown = "--by nonsense: no record has it; name one of: day, petal";
+        assert_eq!(why(&seen, "nonsense"), unknown);
+        seen.iter_mut().for_each(|seen| seen.started_at = None);
+        assert_eq!(why(&seen, DAY), "--by day: no record has it; name one of: petal");
     }
 
     #[test]

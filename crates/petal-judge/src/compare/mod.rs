@@ -158,8 +158,10 @@ pub enum CompareError {
          settings that differ on one side only"
     )]
     NothingInCommon(String),
-    #[error("{metric} is measured on no side; there are {known}")]
+    #[error("metric {metric}: no record has it; name one of: {known}")]
     NoSuchMetric { metric: String, known: String },
+    #[error("--by {key}: no record has it; {known}")]
+    NoSuchKey { key: String, known: String },
     #[error("{side}: no run of it is whole, so there is nothing to compare")]
     NoWholeRun { side: String },
 }

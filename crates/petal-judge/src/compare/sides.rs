@@ -17,13 +17,9 @@ impl ComparedSide {
         let mut valued = Vec::new();
         for mut seen in observations {
             let Some(value) = super::cells::value(&seen, by) else {
-                let mut known: Vec<&str> =
-                    seen.factors.iter().map(|(key, _)| key.as_str()).collect();
-                known.dedup();
-                return Err(format!(
-                    "{source} has no factor {by}; its factors are {}",
-                    known.join(", ")
-                ));
+                let (name, known) = (&seen.source, super::cells::known_keys(&[seen.clone()], None));
+                let of = if name.is_empty() { source } else { name };
+                return Err(format!("--by {by}: {of} does not have it; {known}"));
             };
             seen.factors.retain(|(key, _)| key != by);
             seen.context.remove(by);
@@ -33,15 +29,18 @@ impl ComparedSide {
         if let Some(baseline) = baseline {
             let at = sides.iter().position(|(value, _)| value == baseline).ok_or_else(|| {
                 let known: Vec<&str> = sides.iter().map(|(value, _)| value.as_str()).collect();
-                format!("{by} is never {baseline}; it is {}", known.join(", "))
+                format!(
+                    "--baseline {baseline}: {by} never has this value; name one of: {}",
+                    known.join(", ")
+                )
             })?;
             let first = sides.remove(at);
             sides.insert(0, first);
         }
         match sides.len() {
-            0 | 1 => {
-                Err(format!("{source} has one value of {by} only: there is nothing to compare"))
-            }
+            0 | 1 => Err(format!(
+                "--by {by}: {source} has one value of it only, so there is nothing to compare"
+            )),
             _ => {
                 let side =
                     |(value, observations)| Self { name: format!("{by} {value}"), observations };

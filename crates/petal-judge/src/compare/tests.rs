@@ -286,7 +286,7 @@ fn incomparable_sides_say_why() {
                                                 settings, or put settings that differ on one side \
                                                 only");
     let same = [side("a", vec![seen("0")]), side("b", vec![seen("0")])];
-    insta::assert_snapshot!(why(&same, &["iops"]), @"iops is measured on no side; there are piops");
+    insta::assert_snapshot!(why(&same, &["iops"]), @"metric iops: no record has it; name one of: piops");
     let mut failed = seen("0");
     failed.status = Some(Status::Failed);
     insta::assert_snapshot!(why(&[side("a", vec![failed]), side("b", vec![seen("0")])], &[]), @"a: no run of it is whole, so there is nothing to compare");
@@ -546,4 +546,10 @@ fn the_findings_of_each_side_and_what_they_do_to_the_answer_are_kept() {
     not-durable: old (3 of 3 runs): commits waited for stable storage on one side and not on another, so UPDATE, commit, log and PIOPS figures cannot be compared
     ");
     assert!(compared(&[], &["short-run"]).effects.is_empty());
+    let mut sides = [side("old", runs(&["cached-by-os"], 1.0)), side("new", runs(&[], 1.0))];
+    sides[1].observations[0].warnings = vec!["cached-by-os".to_owned()];
+    let some = compare(&sides, &Rules::default()).unwrap();
+    let of_some = "cached-by-os: old (3 of 3 runs), new (1 of 3 runs): in these runs the page cache served \
+                   reads on every side, so this comparison does not show the storage";
+    assert_eq!(some.effects, [of_some]);
 }

@@ -95,7 +95,11 @@ pub(super) fn effects(sides: &[ComparedSide]) -> Vec<String> {
             })
             .collect();
         let is_all = found.iter().all(|(side, runs)| *runs == side.observations.len());
-        let what = if is_all { effect.of_all } else { effect.of_some };
+        let what = match found.iter().all(|(_, runs)| *runs > 0) {
+            true if is_all => effect.of_all.to_owned(),
+            true => format!("in these runs {}", effect.of_all),
+            false => effect.of_some.to_owned(),
+        };
         (!with.is_empty()).then(|| format!("{}: {}: {what}", effect.id, with.join(", ")))
     });
     sentences.collect()
