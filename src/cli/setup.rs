@@ -132,7 +132,7 @@ fn form(matches: &ArgMatches) -> Result<(Option<String>, Option<u32>), CommandEr
     }
 }
 
-/// A line for each of the first `shown` schemas, and all together.
+/// All schemas together, and a line for each of the first `shown`.
 fn summary(loaded: &LoadSummary, shown: usize, url: &str) -> String {
     if loaded.schemas.is_empty() {
         return format!("{url}: nothing to load\n");
@@ -168,9 +168,9 @@ fn summary(loaded: &LoadSummary, shown: usize, url: &str) -> String {
         megabytes(bytes, loaded.seconds),
         loaded.schemas[0].placement.source,
     );
-    let more = rest(loaded.schemas.len().saturating_sub(shown), "schema", "in the sum below");
-    let mut text = table.render() + &more + &paragraph("", "  ", &all);
-    text.push_str(&until_durable(loaded, bytes));
+    let more = rest(loaded.schemas.len().saturating_sub(shown), "schema", "in the sum above");
+    let mut text = paragraph("", "  ", &all) + &until_durable(loaded, bytes);
+    text.push_str(&format!("\n{}{more}", table.render()));
     if bytes.is_none() {
         text.push_str("- is a size that the database does not say\n");
     }
@@ -258,11 +258,9 @@ mod tests {
         assert!(unknown.contains("after 4.00 s, - MB/s; then proof"), "{unknown}");
         assert!(unknown.contains("- is a size that the database does not say"), "{unknown}");
         let first = summary(&loaded(Some(1_000_000)), 1, "x:");
-        assert!(
-            first.contains("\n1 more schema in the sum below\nx:: 2 schemas, 17.2 MiB "),
-            "{first}"
-        );
-        let second = unknown.lines().nth(3).unwrap().split_whitespace().collect::<Vec<_>>();
+        assert!(first.starts_with("x:: 2 schemas, 17.2 MiB "), "{first}");
+        assert!(first.ends_with("\n1 more schema in the sum above\n"), "{first}");
+        let second = unknown.lines().nth(6).unwrap().split_whitespace().collect::<Vec<_>>();
         assert_eq!(second, ["2", "1,000", "1,000", "7.63", "MiB", "-", "0", "B", "2.00", "-"]);
     }
 

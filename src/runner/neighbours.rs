@@ -41,7 +41,7 @@ const PROMPT_NS: u64 = 100_000_000;
 /// Time before the first slot, if WARM_UP is shorter.
 const WARM_UP_MIN_S: u64 = 3;
 /// Longest part of a neighbour's name in a line of progress.
-const NAME_LETTERS_SHOWN: usize = 24;
+const NAME_LETTERS_SHOWN: usize = 16;
 const POLL: Duration = Duration::from_millis(20);
 /// Least time from one start of a neighbour to the next one.
 const START_EACH: Duration = Duration::from_millis(100);

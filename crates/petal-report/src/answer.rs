@@ -1,7 +1,7 @@
 //! The answer of a comparison or a history in a sentence, and both on one screen of a terminal.
 
 use super::compare::{cells_with, letter, over_all_cells, table, verdicts};
-use super::table::{SCREEN_LINES, clipped, fitting, paragraph, rest};
+use super::table::{SCREEN_LINES, fitting, fitting_paragraphs, paragraph, rest};
 use petal_judge::compare::history::{FigureHistory, History, LevelChange};
 use petal_judge::compare::limits::LimitResult;
 use petal_judge::compare::{Change, ComparedCell, Comparison, Significance};
@@ -10,6 +10,10 @@ use petal_model::numbers::signed_percent;
 /// Differences that a sentence names.
 const NAMED_MAX: usize = 3;
 const BULLETS_MAX: usize = 3;
+/// Columns that a narrower terminal has no room for: runs, half of an interval, probability.
+const OPTIONAL: [&str; 3] = ["n", "+-", "p"];
+/// Lines that a table of a few cells needs.
+const TABLE_LINES: usize = 12;
 
 /// A difference of a cell, of the side at this position.
 pub(super) struct Found<'a> {
@@ -119,9 +123,16 @@ pub fn brief(comparison: &Comparison, held: &[LimitResult]) -> String {
     verdicts(&mut out, held);
     if !comparison.effects.is_empty() {
         out.push('\n');
-        for effect in comparison.effects.iter().take(BULLETS_MAX) {
-            out.push_str(&clipped("- ", "  ", effect));
-        }
+        let effects = comparison.effects.iter().map(|effect| paragraph("- ", "  ", effect));
+        let room = SCREEN_LINES.saturating_sub(out.lines().count() + TABLE_LINES);
+        let effects = effects.collect::<Vec<_>>();
+        out.push_str(&fitting_paragraphs(
+            &effects,
+            BULLETS_MAX,
+            room,
+            "effect",
+            "in the whole report",
+        ));
     }
     let metrics = metrics_different_first(comparison);
     if let Some(metric) = metrics.first() {
@@ -130,9 +141,11 @@ pub fn brief(comparison: &Comparison, held: &[LimitResult]) -> String {
             over_all_cells(comparison, metric).iter().map(|line| format!("{line}\n")).collect();
         let text = |count: usize| {
             let more = rest(cells.len() - count, "cell", "in the whole report");
-            format!("\n{metric}\n{}{more}{over_all}", table(comparison, &cells[..count]).render())
+            let table = table(comparison, &cells[..count]).render_without(&OPTIONAL).0;
+            format!("\n{metric}\n{table}{more}{over_all}")
         };
-        out.push_str(&fitting(cells.len(), SCREEN_LINES - out.lines().count() - 2, text));
+        let lines = SCREEN_LINES.saturating_sub(out.lines().count() + 2);
+        out.push_str(&fitting(cells.len(), lines, text));
     }
     out.push_str(&format!("\n--full shows all {} figures of each cell\n", metrics.len()));
     out
@@ -170,7 +183,7 @@ pub fn brief_history(history: &History, held: &[LimitResult]) -> String {
             newest.steps.drain(..series.steps.len() - count);
             super::history::one(&newest, &history.by)
         };
-        let lines = SCREEN_LINES - out.lines().count() - 2;
+        let lines = SCREEN_LINES.saturating_sub(out.lines().count() + 2);
         out.push_str(&fitting(series.steps.len(), lines, text));
     }
     if !history.series.is_empty() {
@@ -246,6 +259,32 @@ mod tests {
                     changed by -1 to +1 % unseen.";
         assert_eq!(answer(&before, &[1002.0, 1008.0, 992.0, 1003.0]), same);
         assert!(answer(&[1000.0], &[500.0]).starts_with("No answer: 1 cell and too few runs"));
+    }
+
+    #[test]
+    fn a_narrow_comparison_has_each_column_once() {
+        let run = |sessions: u32, piops: f64| Observation {
+            factors: [("update_pct", sessions + 4), ("sessions", sessions)]
+                .map(|(key, value)| (key.to_owned(), value.to_string()))
+                .into(),
+            metrics: [("piops".to_owned(), piops)].into(),
+            ..Observation::default()
+        };
+        let runs = |by: f64| {
+            let all =
+                [1, 16].map(|sessions| [0.9, 1.0, 1.1].map(|x| run(sessions, 123e3 * x * by)));
+            ComparedSide { name: format!("by {by}"), observations: all.concat() }
+        };
+        let comparison = compare(&[runs(1.0), runs(2.0)], &Rules::default()).unwrap();
+        let shown = crate::table::within(80, || brief(&comparison, &[]));
+        assert_eq!(shown.matches("update_pct").count(), 1, "{shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        let names = shown.lines().find(|line| line.starts_with("update_pct")).unwrap();
+        let names: Vec<&str> = names.split_whitespace().collect();
+        let kept = ["update_pct", "sessions", "A", "B", "change", "%", "from", "to", "significant"];
+        assert_eq!(names, kept);
+        let wide = brief(&comparison, &[]);
+        assert_eq!(wide.matches("  n  ").count(), 2, "{wide}");
     }
 
     #[test]

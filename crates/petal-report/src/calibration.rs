@@ -1,7 +1,7 @@
 //! A calibration as text: its summary in a few lines, then every point.
 
 use super::numbers::{bytes, decimal, micros, or_dash, whole};
-use super::table::{Table, clipped, line, paragraph, rest};
+use super::table::{SCREEN_LINES, Table, fitting_paragraphs, line, paragraph};
 use petal_model::record::calibration::{Calibration, CurvePoint, LOG, MIX, READ, WRITE};
 use petal_model::stats::histogram::LatencySummary;
 
@@ -23,7 +23,7 @@ pub fn brief(calibration: &Calibration) -> String {
     out.push('\n');
     out.push_str(&best_figures(calibration, false).render());
     for bound in latency_bounds(calibration).iter().take(NOTES_MAX) {
-        out.push_str(&clipped("", "  ", bound));
+        out.push_str(&paragraph("", "  ", bound));
     }
     if let Some(points) = calibration.curves.get(READ) {
         out.push('\n');
@@ -32,10 +32,15 @@ pub fn brief(calibration: &Calibration) -> String {
         out.push_str(&curve_columns(&points[first..], &SHORT_COLUMNS).render());
     }
     out.push('\n');
-    for note in calibration.notes.iter().take(NOTES_MAX) {
-        out.push_str(&clipped("- ", "  ", note));
-    }
-    out.push_str(&rest(calibration.notes.len().saturating_sub(NOTES_MAX), "note", "with --full"));
+    let notes = calibration.notes.iter().map(|note| paragraph("- ", "  ", note));
+    let room = SCREEN_LINES.saturating_sub(out.lines().count() + 1);
+    out.push_str(&fitting_paragraphs(
+        &notes.collect::<Vec<_>>(),
+        NOTES_MAX,
+        room,
+        "note",
+        "with --full",
+    ));
     out + "--full shows all curves\n"
 }
 

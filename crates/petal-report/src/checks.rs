@@ -2,7 +2,7 @@
 //! are not good.
 
 use super::numbers::counted;
-use super::table::{Table, clipped, line, paragraph, rest};
+use super::table::{SCREEN_LINES, Table, fitting_paragraphs, line, paragraph, rest};
 use petal_judge::host::{Check, CheckResult};
 
 /// The advice is never wrapped, so that it can be pasted into a shell.
@@ -43,12 +43,13 @@ pub fn brief(checks: &[Check]) -> String {
     if others().next().is_some() {
         out.push('\n');
     }
-    for check in others().take(NAMED_MAX) {
+    let others = others().map(|check| {
         let named = format!("{}: {}", check.name, check.value);
-        out.push_str(&clipped(&format!("{:<9}", word(check.verdict)), "         ", &named));
-    }
-    let more = others().count().saturating_sub(NAMED_MAX);
-    out.push_str(&rest(more, "check", "in the whole list"));
+        paragraph(&format!("{:<9}", word(check.verdict)), "         ", &named)
+    });
+    let room = SCREEN_LINES.saturating_sub(out.lines().count() + 2);
+    let others = others.collect::<Vec<_>>();
+    out.push_str(&fitting_paragraphs(&others, NAMED_MAX, room, "check", "in the whole list"));
     out.push_str("\n--full lists all checks, each with its reason and advice\n");
     out
 }

@@ -135,7 +135,9 @@ pub(super) fn cells_with<'a>(
 pub(super) fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedFigure)]) -> Table {
     let several = comparison.sides.len() > 2;
     let factors = cells.first().into_iter().flat_map(|(cell, _)| &cell.factors);
+    let has_factors = cells.iter().any(|(cell, _)| !cell.factors.is_empty());
     let left = factors.map(|(name, _)| name.as_str()).chain(several.then_some(""));
+    let left = left.chain((!has_factors && !several).then_some("cell"));
     let mut columns: Vec<(&str, Align)> = left.map(|name| (name, Align::Left)).collect();
     let other = if several { "other" } else { "B" };
     let figures = ["n", "A", "+-", "n", other, "+-", "change %", "from", "to", "p"];
@@ -146,8 +148,10 @@ pub(super) fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedF
         for (at, change) in figure.changes.iter().enumerate() {
             let mut row: Vec<String> =
                 cell.factors.iter().map(|(_, value)| value.clone()).collect();
-            if several {
-                row.push(letter(at + 1));
+            match several {
+                true => row.push(letter(at + 1)),
+                false if !has_factors => row.push(petal_judge::compare::label(&cell.factors)),
+                false => {}
             }
             row.extend(side(figure.sides[0].as_ref()));
             row.extend(side(figure.sides[at + 1].as_ref()));
@@ -478,8 +482,8 @@ update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,ru
         let shown = render(&comparison, &[]);
         let rows = shown.lines().filter(|line| line.ends_with(" in turn"));
         insta::assert_snapshot!(rows.collect::<Vec<_>>().join("\n"), @"
-        4  115  20.5  3  55.0  17.4     -50.1  -56.2  -43.2  0.0019  yes, 3 in turn
-        4  8.00  1.30  3  5.67  12.3     -32.0     -   -  -  unknown, 3 in turn
+        all   4  115  20.5  3  55.0  17.4     -50.1  -56.2  -43.2  0.0019  yes, 3 in turn
+        all   4  8.00  1.30  3  5.67  12.3     -32.0     -   -  -  unknown, 3 in turn
         ");
         insta::assert_snapshot!(comparison.notes[..2].join("\n"), @"
         unpaired: side b, all: piops of 3 rounds, of 4 and 3 runs; side b, all: writes_s of 3 rounds, of 4 and 3 runs; the change is of these rounds alone, the means are of all runs

@@ -2,15 +2,13 @@
 //! statements to paste.
 
 use super::numbers::{bytes, counted, decimal, micros, or_dash, percent, whole};
-use super::table::{Table, WIDTH, clipped, columns, line, paragraph, rest};
+use super::table::{SCREEN_LINES, Table, WIDTH, columns, fitting_paragraphs, line, paragraph};
 use petal_judge::costs::{Priced, conditions, significant, time};
 use petal_model::record::costs::{
     CACHED_PCTS, CostAccess, CostCell, CostSample, Costs, FILTERS, Price, PriceUnit, PriceValue,
     PricedSetting,
 };
 
-/// Lines of a screen.
-const LINES_MAX: usize = 40;
 /// Notes on the screen.
 const NOTES_MAX: usize = 3;
 
@@ -52,22 +50,10 @@ pub fn render(costs: &Costs) -> String {
         out.push_str(&paragraph("", "", NOT_SHOWN));
     }
     out.push('\n');
-    with_notes(out, &notes(costs))
-}
-
-/// Adds notes as long as all fits on a screen, and then says how many are left out.
-fn with_notes(mut out: String, notes: &[String]) -> String {
-    let lines = |text: &str| text.lines().count();
-    for (shown, note) in notes.iter().enumerate() {
-        let note = clipped("- ", "  ", note);
-        let is_last = shown + 1 == notes.len();
-        let room = if is_last { LINES_MAX } else { LINES_MAX - 1 };
-        if shown == NOTES_MAX || lines(&out) + lines(&note) > room {
-            return out + &rest(notes.len() - shown, "note", "in costs.json");
-        }
-        out.push_str(&note);
-    }
-    out
+    let notes = notes(costs);
+    let notes = notes.iter().map(|note| paragraph("- ", "  ", note)).collect::<Vec<_>>();
+    let room = SCREEN_LINES.saturating_sub(out.lines().count());
+    out + &fitting_paragraphs(&notes, NOTES_MAX, room, "note", "in costs.json")
 }
 
 pub(super) fn facts(costs: &Costs) -> Vec<(String, String)> {
@@ -306,24 +292,4 @@ pub(super) fn of_random(costs: &Costs) -> Option<&PricedSetting> {
 pub(super) fn ratio(costs: &Costs) -> Option<f64> {
     let of = |access| time(costs, access, 1, Some(0));
     Some(of(CostAccess::Random)?.value / of(CostAccess::Sequential)?.value)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn notes_are_left_out_and_counted_if_the_screen_is_full() {
-        let notes: Vec<String> = (1..=4).map(|at| format!("note {at}")).collect();
-        let after = |lines: usize| {
-            let all = with_notes("x\n".repeat(lines), &notes);
-            assert!(all.lines().count() <= LINES_MAX, "{all}");
-            all.lines().skip(lines).map(str::to_owned).collect::<Vec<_>>()
-        };
-        assert_eq!(after(10), ["- note 1", "- note 2", "- note 3", "1 more note in costs.json"]);
-        assert_eq!(after(38), ["- note 1", "3 more notes in costs.json"]);
-        assert_eq!(after(39), ["4 more notes in costs.json"]);
-        let few = with_notes("x\n".repeat(38), &notes[..2]);
-        assert_eq!(few.lines().count(), 40);
-    }
 }

@@ -1,7 +1,7 @@
 //! Two records of an optimizer's prices side by side, as text: one screen.
 
 use super::numbers::{counted, decimal, or_dash};
-use super::table::{Table, clipped, line, rest};
+use super::table::{SCREEN_LINES, Table, fitting_paragraphs, line, paragraph};
 use petal_judge::costs::significant;
 use petal_judge::costs_compare::{CostsComparison, PriceChange, PriceRange};
 use petal_model::record::costs::{Costs, PriceUnit};
@@ -12,7 +12,7 @@ const WARNINGS_MAX: usize = 4;
 pub fn render(names: [&str; 2], before: &Costs, after: &Costs, found: &CostsComparison) -> String {
     let mut out = String::new();
     for (title, name, costs) in [("before", names[0], before), ("after", names[1], after)] {
-        out.push_str(&clipped(
+        out.push_str(&paragraph(
             &format!("{title:<8}"),
             "        ",
             &format!(
@@ -39,12 +39,10 @@ pub fn render(names: [&str; 2], before: &Costs, after: &Costs, found: &CostsComp
             "{unknown} not judged: a value or its interval (three rounds) is missing"
         )));
     }
-    let count = found.warnings.len();
-    let kept = if count > WARNINGS_MAX { WARNINGS_MAX - 1 } else { count };
-    for warning in &found.warnings[..kept] {
-        out.push_str(&clipped("- ", "  ", warning));
-    }
-    out + &rest(count - kept, "warning", "with --json")
+    let warnings = found.warnings.iter().map(|warning| paragraph("- ", "  ", warning));
+    let room = SCREEN_LINES.saturating_sub(out.lines().count());
+    let warnings = warnings.collect::<Vec<_>>();
+    out + &fitting_paragraphs(&warnings, WARNINGS_MAX, room, "warning", "with --json")
 }
 
 /// Changes that fit on a screen: every time, and each setting for the assumed cached share.

@@ -1,7 +1,7 @@
 //! A prediction as text: the held-out errors of each family, then each line.
 
 use super::numbers::{counted, decimal, micros, or_dash, percent, rate, signed_percent};
-use super::table::{SCREEN_LINES, Table, clipped, fitting, paragraph, rest};
+use super::table::{SCREEN_LINES, Table, fitting, paragraph, rest};
 use petal_judge::predict::what_if::WhatIf;
 use petal_judge::predict::{
     Family, PREDICTED_CONFIDENCE, PredictedCell, PredictedLine, over_lines,
@@ -9,20 +9,24 @@ use petal_judge::predict::{
 
 /// Lines with an answer on one screen.
 const ANSWERS_MAX: usize = 4;
+/// Session counts that an answer names; the table has all.
+const NAMED_MAX: usize = 3;
 
 /// Lays out a prediction on one screen: an answer for each line, then as many tables as fit.
 pub fn brief(lines: &[PredictedLine]) -> String {
     const PLACE: &str = "with --full";
     let answers = lines.iter().take(ANSWERS_MAX).map(answer);
-    let mut out: String = answers.map(|words| clipped("", "  ", &words)).collect();
+    let mut out: String = answers.map(|words| paragraph("", "  ", &words)).collect();
     out.push_str(&rest(lines.len().saturating_sub(ANSWERS_MAX), "line", PLACE));
-    let end = "\n--full shows the errors of every family of curves\n";
+    let is_tested = lines.iter().any(|line| !line.held_out.is_empty());
+    let end = if is_tested { "\n--full shows the errors of every family of curves\n" } else { "" };
     let predicted: Vec<_> = lines.iter().filter(|line| line.refused.is_none()).collect();
     let tables = |count: usize| {
         let tables = predicted.iter().take(count).map(|line| format!("\n{}", of_line(line)));
         tables.collect::<String>() + &rest(predicted.len() - count, "line", PLACE)
     };
-    let lines_left = SCREEN_LINES - out.lines().count() - end.lines().count();
+    let above = out.lines().count() + end.lines().count();
+    let lines_left = SCREEN_LINES.saturating_sub(above).max(1);
     let shown = fitting(predicted.len(), lines_left, tables);
     let cut = shown.lines().count() > lines_left;
     let kept: Vec<&str> = shown.lines().take(lines_left - usize::from(cut)).collect();
@@ -37,12 +41,21 @@ fn answer(line: &PredictedLine) -> String {
         return format!("{}: not predicted: {why}", line.name);
     }
     let new = line.predicted.iter().filter(|cell| cell.measured_piops.is_none());
-    let new = new.filter_map(|cell| {
+    let words = new.map(|cell| {
         let interval = |(low, high)| format!(" ({} to {})", rate(low), rate(high));
         let interval = cell.interval.map_or_else(String::new, interval);
-        Some(format!("{} PIOPS{interval} with {}", rate(cell.piops?), sessions(cell.sessions)))
+        let with = sessions(cell.sessions);
+        match (cell.piops, &cell.unknown) {
+            (Some(piops), _) => format!("{} PIOPS{interval} with {with}", rate(piops)),
+            (None, Some(why)) => format!("{with} not predicted ({why})"),
+            (None, None) => format!("{with} not predicted"),
+        }
     });
-    let mut words: Vec<String> = new.collect();
+    let mut words: Vec<String> = words.collect();
+    if words.len() > NAMED_MAX + 1 {
+        let more = words.split_off(NAMED_MAX).len() as u64;
+        words.push(format!("{} in the table", counted(more, "more session count")));
+    }
     let held = line.held_out.iter().find(|held| Some(held.family) == line.used);
     words.extend(held.map(|held| {
         let [median, largest] = [held.median, held.largest].map(percent);
@@ -258,7 +271,7 @@ mod tests {
         }
         let shown = crate::table::within(80, || brief(std::slice::from_ref(&line)));
         let answer = shown.replace("\n  ", " ");
-        let wanted = "all: 7,000 PIOPS (5,600 to 8,750) with 12 sessions; 8,000 PIOPS (6,400 to 10,000) with 64 sessions\n\nall: by interpolation";
+        let wanted = "all: 7,000 PIOPS (5,600 to 8,750) with 12 sessions; 8,000 PIOPS (6,400 to 10,000) with 64 sessions; 99 sessions not predicted (over twice 32 sessions)\n\nall: by interpolation";
         assert!(answer.starts_with(wanted), "{shown}");
         insta::assert_snapshot!(render(&[line]), @r"
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::distinct;
 use super::numbers::{micros, or_dash, rate};
-use super::table::{SCREEN_LINES, Table, clipped, fitting, rest};
+use super::table::{SCREEN_LINES, Table, fitting, paragraph, rest};
 use petal_judge::petals::{PetalLine, Petals};
 use petal_model::record::observation::{Observation, metric};
 use petal_model::record::sweep::Swept;
@@ -82,7 +82,7 @@ pub fn screen(shown: &[ShownRecord]) -> String {
         }
         let table = table.render();
         let lines = table.lines().zip(&places).map(|(figures, place)| {
-            clipped(&format!("{figures}  "), &" ".repeat(figures.len() + 2), place)
+            paragraph(&format!("{figures}  "), &" ".repeat(figures.len() + 2), place)
         });
         lines.collect::<String>() + &rest(rows.len() - count, "line", "on the page")
     };

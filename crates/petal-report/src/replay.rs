@@ -4,7 +4,7 @@
 use std::iter;
 
 use super::numbers::{decimal, micros, or_dash, rate};
-use super::table::{SCREEN_LINES, Table, clipped, fitting, line, paragraph, rest};
+use super::table::{SCREEN_LINES, Table, fitting, fitting_paragraphs, line, paragraph, rest};
 use petal_judge::break_point::{BreakPoint, LoadHeld, LoadStep, load_held};
 use petal_judge::replay::ReplayPlan;
 use petal_judge::replay::delivered::{Delivered, delivered, scale_of};
@@ -100,16 +100,25 @@ fn held(run: &Run, of: &ReplayOf) -> String {
 /// Reports the answer: the line, the steps, and the assumptions.
 /// Findings on a screen.
 const BULLETS_MAX: usize = 3;
+const FINDINGS_LINES: usize = 15;
 
 /// Lays out the answer of a replay on one screen: the answer, as many steps as fit, the findings.
 pub fn brief(found: &BreakPoint) -> String {
     let out = paragraph("", "  ", &found.line()) + "\n";
     let mut end = String::from("\n");
     end.push_str(&line(&format!("platform  {}", found.target)));
-    for (at, note) in found.notes.iter().take(BULLETS_MAX).enumerate() {
+    let notes = found.notes.iter().enumerate().map(|(at, note)| {
         let name = if at == 0 { "findings" } else { "" };
-        end.push_str(&clipped(&format!("{name:<10}- "), &" ".repeat(12), note));
-    }
+        paragraph(&format!("{name:<10}- "), &" ".repeat(12), note)
+    });
+    let notes = notes.collect::<Vec<_>>();
+    end.push_str(&fitting_paragraphs(
+        &notes,
+        BULLETS_MAX,
+        FINDINGS_LINES,
+        "finding",
+        "with --full",
+    ));
     end.push_str("--full shows the delivered load, and everything that is not like production\n");
     let lines = SCREEN_LINES - out.lines().count() - end.lines().count();
     let text = |count: usize| {

@@ -184,6 +184,26 @@ impl Table {
         (parts.next().unwrap_or_default(), parts.next().is_none())
     }
 
+    /// Renders the table for a narrower terminal without the columns of these names, in this order,
+    /// until the others fit. Also returns the names of the columns that are left out.
+    pub fn render_without<'a>(&self, optional: &[&'a str]) -> (String, Vec<&'a str>) {
+        let (mut kept, mut left_out) = (self.clone(), Vec::new());
+        for name in optional {
+            if kept.rendered_parts().len() == 1 {
+                break;
+            }
+            let is_kept: Vec<bool> = kept.columns().map(|(column, _)| column != *name).collect();
+            fn retain<T>(all: &mut Vec<T>, is_kept: &[bool]) {
+                let mut kept = is_kept.iter();
+                all.retain(|_| kept.next().is_none_or(|kept| *kept));
+            }
+            retain(&mut kept.columns, &is_kept);
+            kept.rows.iter_mut().for_each(|row| retain(row, &is_kept));
+            left_out.push(*name);
+        }
+        (kept.render(), left_out)
+    }
+
     fn rendered_parts(&self) -> Vec<String> {
         let mut widths: Vec<usize> = self
             .columns
@@ -334,6 +354,29 @@ pub fn clipped(first: &str, rest: &str, text: &str) -> String {
     shown + " ...\n"
 }
 
+/// Returns the first paragraphs, each whole: at most `most`, and as many as fit in `lines`. A last
+/// line has the number of the others and their place.
+pub fn fitting_paragraphs(
+    paragraphs: &[String],
+    most: usize,
+    lines: usize,
+    noun: &str,
+    place: &str,
+) -> String {
+    let (mut out, mut room) = (String::new(), lines);
+    for (shown, text) in paragraphs.iter().enumerate() {
+        let is_last = shown + 1 == paragraphs.len();
+        let height = text.lines().count() + usize::from(!is_last);
+        if shown == most || height > room {
+            let more = rest(paragraphs.len() - shown, noun, place);
+            return out + if shown == 0 { more.replacen("more ", "", 1) } else { more }.as_str();
+        }
+        room -= text.lines().count();
+        out.push_str(text);
+    }
+    out
+}
+
 /// Lays out as many of `most` rows as fit in `lines`; at least one.
 pub fn fitting(most: usize, lines: usize, text: impl Fn(usize) -> String) -> String {
     let mut count = most;
@@ -407,6 +450,16 @@ mod tests {
         a name of a run      3
         ");
         assert_eq!(table.render().lines().count(), 3);
+    }
+
+    #[test]
+    fn paragraphs_that_do_not_fit_are_counted_and_never_cut() {
+        let notes: Vec<String> = (1..=4).map(|at| format!("- note {at}\n  of two\n")).collect();
+        let shown = |most, lines| fitting_paragraphs(&notes, most, lines, "note", "in costs.json");
+        assert_eq!(shown(2, 9), notes[..2].concat() + "2 more notes in costs.json\n");
+        assert_eq!(shown(4, 8), notes.concat());
+        assert_eq!(shown(4, 7), notes[..3].concat() + "1 more note in costs.json\n");
+        assert_eq!(shown(4, 2), "4 notes in costs.json\n");
     }
 
     #[test]

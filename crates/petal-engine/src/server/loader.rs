@@ -141,7 +141,7 @@ impl LoadState<'_> {
 impl Loaded {
     /// The summary, with the steps after the data were durable, if that is known.
     pub fn summary(self, plan: &LoadPlan) -> LoadSummary {
-        let naming = if plan.replace { "dropping the old data" } else { "giving names" };
+        let naming = if plan.replace { "dropping the old data" } else { "renaming" };
         let afterwards = self.durable.into_iter().flat_map(|durable| {
             [("proof", self.proved - durable), (naming, self.named - self.proved)]
         });

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 
 use crate::numbers::{UNKNOWN, counted, decimal, micros, or_dash, rate};
-use crate::table::{Align, SCREEN_LINES, Table, clipped, fitting, paragraph, rest};
+use crate::table::{Align, SCREEN_LINES, Table, fitting, fitting_paragraphs, paragraph, rest};
 use petal_awr::columns::{column, value};
 use petal_awr::findings::is_for_tests;
 use petal_awr::report::{Report, ReportFinding, ReportSeverity};
@@ -20,6 +20,7 @@ const INSTANCE_MAX: usize = 16;
 const NAMED_MAX: usize = 5;
 /// Findings on one screen.
 const FINDINGS_MAX: usize = 3;
+const FINDINGS_LINES: usize = 15;
 
 /// `is_quiet` leaves out findings, except for those that the figures mean nothing by.
 pub fn render(reports: &[Report], is_quiet: bool) -> String {
@@ -38,13 +39,15 @@ pub fn brief(reports: &[Report], is_quiet: bool) -> String {
     let is_shown =
         |group: &&FindingGroup<'_>| !is_quiet || group.finding.severity == ReportSeverity::Error;
     let found: Vec<&FindingGroup<'_>> = all.iter().filter(is_shown).collect();
-    let mut end = String::from("\n");
-    for group in found.iter().take(FINDINGS_MAX) {
+    let found = found.iter().map(|group| {
         let ReportFinding { id, message, .. } = group.finding;
         let place = format!("{} of {}", group.files.len(), counted(reports.len() as u64, "report"));
-        end.push_str(&clipped("- ", "  ", &format!("{id}: {place}: {message}")));
-    }
-    end.push_str(&rest(found.len().saturating_sub(FINDINGS_MAX), "finding", "in the whole report"));
+        paragraph("- ", "  ", &format!("{id}: {place}: {message}"))
+    });
+    let found = found.collect::<Vec<_>>();
+    let found =
+        fitting_paragraphs(&found, FINDINGS_MAX, FINDINGS_LINES, "finding", "in the whole report");
+    let mut end = format!("\n{found}");
     end.push_str("--full prints the whole report; --csv all columns\n");
     let text = |count: usize| {
         figures(reports, count) + &rest(reports.len() - count, "report", "in the whole report")

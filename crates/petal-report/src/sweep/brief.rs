@@ -3,7 +3,7 @@
 
 use super::super::numbers::{micros, or_dash, rate};
 use super::super::petals_text;
-use super::super::table::{clipped, line, paragraph, rest};
+use super::super::table::{SCREEN_LINES, fitting_paragraphs, paragraph};
 use super::chart;
 use super::design;
 use super::findings::grouped;
@@ -11,6 +11,7 @@ use super::peak_run;
 use petal_judge::petals::{PetalLine, Petals};
 use petal_model::record::Severity;
 use petal_model::record::sweep::Swept;
+use petal_model::record::sweep_design::Design;
 use petal_model::settings::objective::Objective;
 
 const CHART_HEIGHT: usize = 12;
@@ -20,72 +21,101 @@ const VERDICTS_MAX: usize = 5;
 const CHART_HEIGHT_WITH_LIMIT: usize = 9;
 const VERDICTS_MAX_WITH_LIMIT: usize = 3;
 const FINDINGS_MAX: usize = 3;
+/// Lines that verdicts leave for findings.
+const FINDINGS_LINES: usize = 7;
 const IN_REPORT: &str = "in the report";
 
 /// Lays out a sweep on at most 40 lines; `place` is the folder of its reports.
 pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, place: &str) -> String {
-    let mut out = line(&design::state(swept));
+    let mut designed = design::found(swept);
+    let answer = match swept.sweep.plan.design {
+        Design::Search { .. } if !designed.is_empty() => Some(designed.remove(0)),
+        _ => highest(petals),
+    };
+    let answer = answer.map_or_else(String::new, |answer| format!("{answer}; "));
+    let mut out = paragraph("", "  ", &format!("{answer}{}", design::state(swept)));
     let (height, verdicts_max) = match &swept.peak_run {
         Some(_) => (CHART_HEIGHT_WITH_LIMIT, VERDICTS_MAX_WITH_LIMIT),
         None => (CHART_HEIGHT, VERDICTS_MAX),
     };
     for (name, words) in swept.peak_run.iter().flat_map(peak_run::lines) {
-        out.push_str(&clipped(name, "  ", &words));
-    }
-    out.push_str(&drawn(petals, objective, height, verdicts_max, IN_REPORT));
-    for text in design::found(swept).iter().take(VERDICTS_MAX) {
-        out.push_str(&clipped("-  ", "   ", text));
-    }
-    out.push('\n');
-    let found = findings(swept, petals);
-    out.push_str(&gravest(&found, IN_REPORT));
-    if !found.is_empty() {
-        out.push('\n');
+        out.push_str(&paragraph(name, "  ", &words));
     }
     let where_else =
         "report.txt and report.html there hold the whole report; --full prints it here";
-    out.push_str(&paragraph("record ", "  ", &format!("{place}: {where_else}")));
-    out
+    let end = format!("\n{}", paragraph("record ", "  ", &format!("{place}: {where_else}")));
+    out.push_str(&chart::drawing(petals, &[], height));
+    let room = |out: &str| SCREEN_LINES.saturating_sub(out.lines().count() + end.lines().count());
+    let found = findings(swept, petals);
+    let for_verdicts = room(&out).saturating_sub(if found.is_empty() { 0 } else { FINDINGS_LINES });
+    out.push_str(&verdicts(petals, objective, verdicts_max, for_verdicts, IN_REPORT));
+    let designed = bullets("-  ", &designed);
+    out.push_str(&fitting_paragraphs(&designed, VERDICTS_MAX, room(&out), "result", IN_REPORT));
+    if !found.is_empty() {
+        let found = gravest(&found, room(&out).saturating_sub(1), IN_REPORT);
+        out.push_str(&format!("\n{found}"));
+    }
+    out + &end
 }
 
 /// Lays out the petals of runs or a table, without a sweep's record, on at most 40 lines.
 pub fn of_petals(name: &str, petals: &Petals, objective: Option<&Objective>) -> String {
     const IN_WHOLE: &str = "with --full";
-    let mut out = clipped("petals of ", "  ", name);
-    out.push_str(&drawn(petals, objective, CHART_HEIGHT, VERDICTS_MAX, IN_WHOLE));
+    const END: &str = "\n--full shows each point with its interval\n";
+    let answer = highest(petals).map_or_else(String::new, |answer| format!(": {answer}"));
+    let mut out = paragraph("petals of ", "  ", &format!("{name}{answer}"));
+    out.push_str(&chart::drawing(petals, &[], CHART_HEIGHT));
+    let room = |out: &str| SCREEN_LINES.saturating_sub(out.lines().count() + END.lines().count());
     let mut found = petals.notes.clone();
     found.extend(petals_text::findings(petals));
+    let for_verdicts = room(&out).saturating_sub(if found.is_empty() { 0 } else { FINDINGS_LINES });
+    out.push_str(&verdicts(petals, objective, VERDICTS_MAX, for_verdicts, IN_WHOLE));
     if !found.is_empty() {
-        out.push_str(&format!("\n{}", gravest(&found, IN_WHOLE)));
+        let found = gravest(&found, room(&out).saturating_sub(1), IN_WHOLE);
+        out.push_str(&format!("\n{found}"));
     }
-    out + "\n--full shows each point with its interval\n"
+    out + END
 }
 
-/// The chart, and a verdict for each line in it.
-fn drawn(
+/// The highest peak of all lines, with its load.
+fn highest(petals: &Petals) -> Option<String> {
+    let peaks = petals.lines.iter().filter_map(|line| {
+        let piops = line.points.get(line.peak?)?.piops.as_ref()?.mean;
+        Some((line, piops))
+    });
+    let (line, piops) = peaks.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let name = if petals.lines.len() > 1 { format!(" at {}", line.name) } else { String::new() };
+    Some(format!("peak {} PIOPS{name} with {}", rate(piops), sessions(line, line.peak)))
+}
+
+/// The verdicts of the lines in the chart: at most `most`, in as many lines of text.
+fn verdicts(
     petals: &Petals,
     objective: Option<&Objective>,
-    height: usize,
-    verdicts_max: usize,
+    most: usize,
+    lines: usize,
     place: &str,
 ) -> String {
-    let mut out = chart::drawing(petals, &[], height);
     let mut shown: Vec<(char, &PetalLine)> = chart::drawn_lines(petals).collect();
     if shown.is_empty() {
         // PIOPS and their limit are known without the latency of a read.
         shown = petals.lines.iter().map(|line| ('-', line)).collect();
     }
-    for (letter, of) in shown.iter().take(verdicts_max) {
-        out.push_str(&clipped(&format!("{letter}  "), "   ", &verdict(of, objective)));
-    }
-    out + &rest(shown.len().saturating_sub(verdicts_max), "line", place)
+    let verdicts = shown
+        .iter()
+        .map(|(letter, of)| paragraph(&format!("{letter}  "), "   ", &verdict(of, objective)));
+    fitting_paragraphs(&verdicts.collect::<Vec<_>>(), most, lines, "line", place)
 }
 
-/// Lists the first findings, and the number of the others.
-pub(super) fn gravest(found: &[String], place: &str) -> String {
-    let shown = found.iter().take(FINDINGS_MAX);
-    let shown: String = shown.map(|text| clipped("- ", "  ", text)).collect();
-    shown + &rest(found.len().saturating_sub(FINDINGS_MAX), "finding", place)
+/// Lists the first findings that fit in `lines`, and the number of the others.
+pub(super) fn gravest(found: &[String], lines: usize, place: &str) -> String {
+    fitting_paragraphs(&bullets("- ", found), FINDINGS_MAX, lines, "finding", place)
+}
+
+/// Paragraphs that begin with this mark.
+fn bullets(mark: &str, texts: &[String]) -> Vec<String> {
+    let below = " ".repeat(mark.len());
+    texts.iter().map(|text| paragraph(mark, &below, text)).collect()
 }
 
 /// The peak of a line with its limit, its knee, and the highest load within an objective.
@@ -148,7 +178,8 @@ mod tests {
         let swept = swept();
         let petals = Petals::of(&swept.observations());
         let shown = within(80, || of_petals("results/many", &petals, None));
-        assert!(shown.starts_with("petals of results/many\n  read us\n"), "{shown}");
+        let answer = "petals of results/many: peak 12,060 PIOPS at UPDATE_PCT 0 with 16 sessions\n";
+        assert!(shown.starts_with(answer), "{shown}");
         let verdict = "\na  UPDATE_PCT 0: peak 12,060 PIOPS with 16 sessions, 340.0 us a read;";
         assert!(shown.contains(verdict), "{shown}");
         let mut many = petals.clone();
@@ -168,7 +199,8 @@ mod tests {
         }
         let mut petals = Petals::of(&swept.observations());
         insta::assert_snapshot!(brief(&swept, &petals, None, "petal-results/sweep"), @"
-        11 of 12 runs done; not complete: the same command goes on with it
+        peak 12,060 PIOPS at UPDATE_PCT 0 with 16 sessions; 11 of 12 runs done; not complete: the same
+          command goes on with it
           read us
              400 +
                  |                                                    .b16
@@ -202,7 +234,13 @@ mod tests {
         assert!(shown.lines().count() <= 40, "{shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         assert!(shown.contains("7 more lines in the report"), "{shown}");
-        assert!(shown.contains(" ...\n"), "{shown}");
+        assert_eq!(shown.matches("; knee at 4 sessions\n").count(), 5, "{shown}");
+        assert!(shown.contains("\n9 findings in the report\n"), "{shown}");
+        let notes = ["first", "second"].map(|at| format!("{at} {}", "of many words ".repeat(20)));
+        petals.notes = notes.into();
+        let shown = within(80, || brief(&swept, &petals, None, "petal-results/sweep"));
+        assert_eq!(shown.replace("\n  ", " ").matches("of many words").count(), 20, "{shown}");
+        assert!(shown.contains("\n1 more finding in the report\n"), "{shown}");
         // The last line of the demo's answer is the address of its page.
         let mut run = swept.runs[0].clone();
         petal_model::record::fixture::time_threads(&mut run, 1.0);
@@ -211,7 +249,7 @@ mod tests {
         swept.peak_run = Some(run);
         let shown = within(80, || brief(&swept, &petals, None, "petal-results/sweep"));
         assert!(shown.lines().count() < 40, "{shown}");
-        let second = shown.lines().nth(1).unwrap();
+        let second = shown.lines().nth(2).unwrap();
         assert!(second.starts_with("limited by reads; by experiment"), "{shown}");
         assert!(shown.contains("\ntime goes to page cache, file system "), "{shown}");
     }

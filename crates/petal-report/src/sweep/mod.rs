@@ -11,7 +11,7 @@ pub mod findings;
 pub mod peak_run;
 pub mod table;
 
-use super::table::{SCREEN_LINES, clipped, fitting, line, paragraph, rest};
+use super::table::{SCREEN_LINES, fitting, line, paragraph, rest};
 use super::text::{bullets, section};
 pub use brief::{brief, of_petals};
 use petal_judge::petals::Petals;
@@ -77,18 +77,20 @@ const VERDICTS_MAX: usize = 3;
 pub fn brief_of_runs(named: &[(&str, &Run)]) -> String {
     let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
     let found = findings::of_rows(&runs);
-    let end = format!("\n{}", brief::gravest(&found, "with --full"));
     let seen = named.iter().map(|(name, run)| Observation::of_run(name, Vec::new(), run));
     let petals = Petals::of(&seen.collect::<Vec<_>>());
     let verdicts = petals.lines.iter().take(VERDICTS_MAX);
     let begin: String =
-        verdicts.map(|line| clipped("", "  ", &brief::verdict(line, None))).collect();
+        verdicts.map(|line| paragraph("", "  ", &brief::verdict(line, None))).collect();
     let begin = begin + "\n";
+    let of_two = rows_of_runs(&named[..named.len().min(2)], &runs[..named.len().min(2)]);
+    let room = SCREEN_LINES.saturating_sub(begin.lines().count() + of_two.lines().count() + 2);
+    let end = format!("\n{}", brief::gravest(&found, room, "with --full"));
     let text = |count: usize| {
         let more = rest(named.len() - count, "run", "with --full");
         rows_of_runs(&named[..count], &runs[..count]) + &more
     };
-    let lines = SCREEN_LINES - begin.lines().count() - end.lines().count();
+    let lines = SCREEN_LINES.saturating_sub(begin.lines().count() + end.lines().count());
     begin + &fitting(named.len(), lines, text) + &end
 }
 

@@ -52,7 +52,9 @@ fn brief_interference(run: &Run, place: &str) -> String {
     interference::lines(run).iter().for_each(|line| out.push_str(&paragraph("", "  ", line)));
     let table = interference::brief_table(run);
     if !table.is_empty() {
-        out.push_str(&format!("\n{}", table.render()));
+        let count = run.summary.interference.as_ref().map_or(0, Vec::len);
+        let known = if count == 1 { "neighbour" } else { "layer" };
+        out.push_str(&format!("\n{}", table.render_without(&[known]).0));
     }
     out.push('\n');
     super::status(&mut out, run);
