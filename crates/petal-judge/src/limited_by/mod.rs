@@ -1,7 +1,8 @@
 //! The limit of a run: candidates in the order of their proof, and the first that the record shows.
 //!
-//! [`waits`] judges the classes of waits.
+//! [`waits`] judges the classes of waits, [`log`] the log behind other waits.
 
+mod log;
 #[cfg(test)]
 mod tests;
 mod waits;
@@ -15,7 +16,9 @@ use petal_model::record::conclusions::{LimitedBy, Limiter};
 use petal_model::record::waterfall::PartOfTime;
 use petal_model::stats::counters::WaitClass;
 use residence::PlaceOfTime;
-use waits::{ABOVE_DEVICE_MIN, LIMIT_SHARE_MIN, longest_class, queued_share, waited_for};
+use waits::{
+    ABOVE_DEVICE_MIN, LIMIT_SHARE_MIN, WAITED_SHARE_MIN, longest_class, queued_share, waited_for,
+};
 use waterfall::OperationSide;
 
 /// Share of an operation's time that it waits for a processor, if processors limit it.
@@ -35,8 +38,9 @@ pub(super) fn limited_by(run: &Run) -> LimitedBy {
     };
     let found = held(run).or(own).or_else(|| paced(run)).or_else(|| petal_itself(run));
     let found = found.or_else(|| on_the_way(run));
-    let found = found.or_else(|| others.map(|others| waits::at_the_device(run).unwrap_or(others)));
-    let found = found.or_else(|| queued(run));
+    let at_the_device = || log::at_the_device(run).or_else(|| waits::at_the_device(run));
+    let found = found.or_else(|| others.map(|others| at_the_device().unwrap_or(others)));
+    let found = found.or_else(|| queued(run)).or_else(|| log::behind(run));
     let found = found.or_else(|| by_residence(run));
     found.unwrap_or_else(|| waited_for(run))
 }
@@ -129,10 +133,20 @@ fn by_residence(run: &Run) -> Option<LimitedBy> {
     Some(LimitedBy::new(by, words, evidence))
 }
 
-/// Names a control group's limit on the device.
+/// Names a control group's limit on the device, unless sessions hardly waited for its requests and
+/// spent their time elsewhere: the requests were in the background then, or other programs' on the
+/// same device. A limit acts on throughput by the time that operations wait for it alone.
 fn held(run: &Run) -> Option<LimitedBy> {
     let reached = io_limits::reached(run)?;
-    Some(LimitedBy::new(Limiter::IoLimit, reached.words(), reached.evidence()))
+    let reads = waits::waited_share(run, &[WaitClass::UserIo]);
+    let writes = waits::waited_share(run, &[WaitClass::Commit, WaitClass::Configuration]);
+    let (waited, others) = if reached.is_of_reads() { (reads, writes) } else { (writes, reads) };
+    let elsewhere = [others, waits::processor_share(run)].into_iter().flatten();
+    let is_elsewhere = elsewhere.reduce(f64::max).is_some_and(|share| share >= LIMIT_SHARE_MIN);
+    let is_waited_for = !is_elsewhere || waited.is_none_or(|share| share >= WAITED_SHARE_MIN);
+    let mut evidence = reached.evidence();
+    evidence["waited_share"] = json!(waited);
+    is_waited_for.then(|| LimitedBy::new(Limiter::IoLimit, reached.words(), evidence))
 }
 
 /// Names a limit of the whole host; None if none is seen.

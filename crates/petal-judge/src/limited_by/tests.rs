@@ -1,7 +1,9 @@
 use super::*;
 use crate::{conclude, verdict};
 use petal_model::record::driver_hosts::HostShare;
-use petal_model::record::fixture;
+use petal_model::record::{WaitRow, fixture};
+use petal_model::stats::cgroup::{IoLimit, IoLimitKind};
+use petal_model::stats::counters::WaitSource;
 use petal_model::stats::host::HostFacts;
 use petal_model::stats::os::threads::ThreadState;
 use petal_model::stats::os::{CpuShare, CpuTicks};
@@ -210,4 +212,59 @@ fn the_limit_is_named() {
         limited(&|run| run.details.think_time_s = run.details.db_time_s * 3.0),
         "think time (75 % of the sessions' time)"
     );
+}
+
+/// Replaces the run's waits: their classes and seconds.
+pub(super) fn waits_of(run: &mut Run, waits: &[(WaitClass, f64)]) {
+    let row = |&(class, s): &(WaitClass, f64)| WaitRow {
+        name: class.label().to_owned(),
+        class,
+        source: WaitSource::Timed,
+        waits: None,
+        time_us: s * 1e6,
+        avg_us: None,
+    };
+    run.summary.waits = waits.iter().map(row).collect();
+}
+
+#[test]
+fn a_limit_that_requests_of_the_background_reach_does_not_limit() {
+    let limited = |kind, waits: &[(WaitClass, f64)], petal_cpu_s| {
+        let mut run = fixture::mixed_run();
+        run.details.db_time_s = 60.0;
+        run.summary.petal_cpu_s = Some(petal_cpu_s);
+        let device = run.details.device.unwrap();
+        let count = match kind {
+            IoLimitKind::WriteRequests => device.write_requests,
+            _ => device.read_requests,
+        };
+        run.details.host.get_or_insert_default().io_limits = vec![IoLimit {
+            device: "vda".into(),
+            kind,
+            per_second: (count as f64 / run.summary.elapsed_s / 0.96) as u64,
+            file: "/sys/fs/cgroup/db/io.max".into(),
+            lifted: "254:0 wiops=max".into(),
+            of_server: false,
+        }];
+        waits_of(&mut run, waits);
+        limited_by(&run).by
+    };
+    use IoLimitKind::{ReadRequests, WriteRequests};
+    use WaitClass::{Commit, Concurrency, SystemIo, UserIo};
+    // SQLite: a checkpoint's writes, and the syncs behind them.
+    let syncs = [(SystemIo, 142.0), (Commit, 51.0), (UserIo, 8.0)];
+    assert_eq!(limited(WriteRequests, &syncs, 7.0), Limiter::IoLimit);
+    let background = [(SystemIo, 142.0), (Commit, 6.0), (UserIo, 48.0)];
+    assert_eq!(limited(WriteRequests, &background, 7.0), Limiter::Reads);
+    let processors = [(SystemIo, 142.0), (Commit, 6.0)];
+    assert_eq!(limited(WriteRequests, &processors, 50.0), Limiter::SessionProcessorTime);
+    // Sessions wait for a lock: its holder waits for the syncs.
+    let locked = [(Concurrency, 40.0), (Commit, 12.0), (UserIo, 8.0)];
+    assert_eq!(limited(WriteRequests, &locked, 35.0), Limiter::IoLimit);
+    // Their time is not known: the limit was reached, and nothing speaks against it.
+    assert_eq!(limited(WriteRequests, &[(SystemIo, 142.0)], 7.0), Limiter::IoLimit);
+    assert_eq!(limited(WriteRequests, &[(Commit, 6.0)], 7.0), Limiter::IoLimit);
+    let reads = [(UserIo, 3.0), (Commit, 50.0)];
+    assert_eq!(limited(ReadRequests, &reads, 7.0), Limiter::Log);
+    assert_eq!(limited(ReadRequests, &[(UserIo, 50.0)], 7.0), Limiter::IoLimit);
 }

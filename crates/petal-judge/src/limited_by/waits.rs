@@ -12,6 +12,8 @@ use petal_model::stats::counters::WaitClass;
 
 /// A class must take so much of DB time to be called the limit.
 pub(super) const LIMIT_SHARE_MIN: f64 = 0.50;
+/// Share of the sessions' time without lock waits that a resource takes if it can limit.
+pub(super) const WAITED_SHARE_MIN: f64 = 0.25;
 /// Share of the reads' waiting above the device from which on they do not wait for the device.
 pub(super) const ABOVE_DEVICE_MIN: f64 = 0.50;
 /// Processors that are busier than this make work wait for them.
@@ -77,7 +79,7 @@ fn untimed_reads(run: &Run) -> Option<LimitedBy> {
 
 /// The share of DB time that sessions spent on a processor. The database counts it; if it works
 /// within petal, petal's own processor time is used. None if neither is known.
-fn processor_share(run: &Run) -> Option<f64> {
+pub(super) fn processor_share(run: &Run) -> Option<f64> {
     let reported = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Cpu);
     let reported_us = reported.map(|wait| wait.time_us).reduce(|sum, one| sum + one);
     let own_us = run.summary.petal_cpu_s.filter(|_| run.details.target.in_process);
@@ -145,6 +147,25 @@ pub(super) fn at_the_device(run: &Run) -> Option<LimitedBy> {
     let above = resources::above_the_device(run, time_us)?;
     let is_there = class == WaitClass::UserIo && share * (1.0 - above) >= LIMIT_SHARE_MIN;
     is_there.then(|| waited_for(run))
+}
+
+/// Time of the sessions' waits for locks of any kind, in seconds.
+pub(super) fn lock_s(run: &Run) -> f64 {
+    waited_s(run, &[WaitClass::Application, WaitClass::Concurrency]).unwrap_or(0.0)
+}
+
+/// Time of the waits of some classes, in seconds. None if the run has no wait of these.
+pub(super) fn waited_s(run: &Run, classes: &[WaitClass]) -> Option<f64> {
+    let waits = run.summary.waits.iter().filter(|wait| classes.contains(&wait.class));
+    waits.map(|wait| wait.time_us / 1e6).reduce(|sum, one| sum + one)
+}
+
+/// Waits of some classes as a share of DB time without lock waits, whose holders wait for something
+/// else. None if the database does not time them, or if requests overlap.
+pub(super) fn waited_share(run: &Run, classes: &[WaitClass]) -> Option<f64> {
+    let rest_s = run.details.db_time_s - lock_s(run);
+    let share = waited_s(run, classes)? / rest_s;
+    (rest_s > 0.0 && run.io_depth() <= 1.0).then_some(share)
 }
 
 /// The wait class that took longest, of those in which a session waits, and its microseconds.

@@ -116,7 +116,7 @@ impl TimeBuckets {
     }
 
     /// None if fewer than ten events took longer.
-    fn percentile_us(&self, percentile: f64) -> Option<f64> {
+    pub fn percentile_us(&self, percentile: f64) -> Option<f64> {
         has_percentile(self.count(), percentile).then(|| self.value_us(percentile))?
     }
 
