@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Command};
 
-use crate::runner::neighbours::{NeighbourPlan, PlannedNeighbour};
+use crate::runner::neighbour_plan::{NeighbourPlan, PlannedNeighbour};
 use crate::runner::series::RunSeries;
 use crate::runner::tenant::open_other_schemas;
 use petal_engine::Engine;

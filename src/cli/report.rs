@@ -213,7 +213,7 @@ fn of_runs(
         console.result(&rows.csv().map_err(CommandError::failed(NO_CSV))?);
     } else if matches.get_flag("json") {
         for (_, run) in runs {
-            console.result(&super::run::json(run)?);
+            console.result(&json(run)?);
         }
     } else if let [(path, run)] = runs {
         console.report(|| match console.is_brief(matches) {
@@ -279,6 +279,11 @@ fn refuse(matches: &ArgMatches, flags: &[&str], path: &Path) -> Result<(), Comma
             path.display()
         ))),
     }
+}
+
+/// The summary for a pipe.
+pub(super) fn json(run: &Run) -> Result<String, CommandError> {
+    petal_report::json::summary(run).map_err(CommandError::failed("the summary is no JSON"))
 }
 
 /// The folder's own name, for messages.

@@ -232,7 +232,7 @@ pub fn show(
     let place = kept.folder.path().display().to_string();
     match brief {
         None => {}
-        Some(_) if matches.get_flag("json") => console.result(&json(&kept.run)?),
+        Some(_) if matches.get_flag("json") => console.result(&report::json(&kept.run)?),
         Some(brief) if console.is_brief(matches) => {
             console.report(|| brief(&kept.run, &place));
             if kept.is_written() {
@@ -454,9 +454,4 @@ fn check_elasticity(settings: &Settings, is_shared: bool) -> Result<(), CommandE
         )),
         _ => Ok(()),
     }
-}
-
-/// The summary for a pipe.
-pub fn json(run: &Run) -> Result<String, CommandError> {
-    petal_report::json::summary(run).map_err(CommandError::failed("the summary is no JSON"))
 }

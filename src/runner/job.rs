@@ -23,7 +23,7 @@ use petal_model::workload::seat::Seat;
 use petal_model::workload::share::Share;
 
 use super::hook_group::HookGroup;
-use super::neighbours::NeighbourPlan;
+use super::neighbour_plan::NeighbourPlan;
 use super::page_cache::LockedMemory;
 use super::peers::Together;
 use super::{RunError, Watch};

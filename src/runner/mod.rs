@@ -17,6 +17,7 @@ mod ledger;
 mod limits;
 pub mod load;
 pub mod merge;
+pub mod neighbour_plan;
 pub mod neighbours;
 pub mod noted_progress;
 mod nvme;

@@ -24,12 +24,12 @@ use petal_model::record::IntervalTotals;
 use petal_model::record::interference::{
     Interference, InterferenceSlot, Neighbour, NeighbourStart, ResponseSecond,
 };
-use petal_model::settings::argv;
 use petal_model::stats::timeline::Tally;
 
 use super::hook_group::HookGroup;
 use super::hooks::words;
 use super::job::Job;
+use super::neighbour_plan::{NeighbourPlan, PlannedNeighbour, first_slot_s};
 use super::slots::{RunEnd, Slots};
 use super::steady_window::{Mark, SteadyWindow};
 use super::tenant::Tenant;
@@ -38,8 +38,6 @@ use super::{assemble, secrets};
 const SECOND_NS: u64 = 1_000_000_000;
 /// Time after the begin of a slot within which a start counts as one at its begin.
 const PROMPT_NS: u64 = 100_000_000;
-/// Time before the first slot, if WARM_UP is shorter.
-const WARM_UP_MIN_S: u64 = 3;
 /// Longest part of a neighbour's name in a line of progress.
 const NAME_LETTERS_SHOWN: usize = 16;
 const POLL: Duration = Duration::from_millis(20);
@@ -47,62 +45,6 @@ const POLL: Duration = Duration::from_millis(20);
 const START_EACH: Duration = Duration::from_millis(100);
 /// Time from the cancel of a neighbour's statement until its connection is given up.
 const CANCEL_LIMIT: Duration = Duration::from_secs(5);
-/// Time after the last slot in which its last second ends.
-const TAIL: Duration = Duration::from_secs(1);
-
-/// Neighbours of a run, and their slots.
-#[derive(Debug, Clone)]
-pub struct NeighbourPlan {
-    pub neighbours: Vec<PlannedNeighbour>,
-    pub pairs: u64,
-    pub slot: Duration,
-    pub settling: Duration,
-    /// Response time within which operations are counted once more.
-    pub within_us: Option<f64>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PlannedNeighbour {
-    /// A neighbour that does nothing: the control.
-    Nothing,
-    /// A second user, on other schemas.
-    Tenant,
-    /// A neighbour that the engine knows.
-    Known(String),
-    /// A command for the shell.
-    Shell(String),
-}
-
-impl NeighbourPlan {
-    /// Time of a run from its trigger to the end of its last slot.
-    pub fn run_time(&self, warm_up_s: f64) -> Duration {
-        let slots = self.pairs * (self.neighbours.len() as u64 + 1);
-        Duration::from_secs(first_slot_s(warm_up_s)) + self.slot * slots as u32 + TAIL
-    }
-}
-
-/// Begin of the first slot, in whole seconds.
-fn first_slot_s(warm_up_s: f64) -> u64 {
-    (warm_up_s.ceil() as u64).max(WARM_UP_MIN_S)
-}
-
-impl PlannedNeighbour {
-    /// Name for the record, without secrets.
-    fn name(&self) -> String {
-        match self {
-            Self::Nothing => "none".to_owned(),
-            Self::Tenant => "tenant".to_owned(),
-            Self::Known(name) => name.clone(),
-            Self::Shell(command) => {
-                let words: Vec<_> = command.split(' ').map(Into::into).collect();
-                let shown = argv::redacted(&words).unwrap_or(words);
-                let shown = shown.iter().map(|word| word.to_string_lossy().into_owned());
-                shown.collect::<Vec<_>>().join(" ")
-            }
-        }
-    }
-}
-
 /// Neighbours of one run.
 pub struct Neighbours<'a> {
     plan: &'a NeighbourPlan,

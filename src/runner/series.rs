@@ -16,7 +16,7 @@ use time::OffsetDateTime;
 use super::hook_group::HookGroup;
 use super::job::{Job, Start};
 use super::merge::{RunWithFolder, merge_into};
-use super::neighbours::NeighbourPlan;
+use super::neighbour_plan::NeighbourPlan;
 use super::peers::{SharedPlan, Together};
 use super::run::{call_hook, run as drive};
 use super::{RunError, Subject, WorkContext, after_outage, ledger, os_data, start};

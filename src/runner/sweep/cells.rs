@@ -8,7 +8,6 @@ use super::super::server_settings::ServerChanges;
 use super::super::{RunError, WorkContext};
 use super::folder::SweepFolder;
 use super::next_cells::{CellQueue, QueuedCell};
-use super::peak_run;
 use super::plan::{Planned, run_time};
 use super::together;
 use petal_judge::break_point::{self, LoadHeld};
@@ -16,7 +15,7 @@ use petal_judge::next_cell::CellReading;
 use petal_model::numbers::decimal;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::record::sweep::{self as kept, CellFailure, CellRun, SweepCell};
-use petal_model::record::sweep_order::{Pace, left};
+use petal_model::record::sweep_order::{OVERHEAD_GUESSED, Pace, left};
 use petal_model::record::{RecordError, RecordFolder, Run, Status};
 use petal_model::settings::Settings;
 use petal_report::numbers::{micros, or_dash, rate, span};
@@ -37,8 +36,8 @@ pub fn run(
         if context.caller.is_interrupted() {
             return Ok(failures);
         }
-        let time_left = pace.left((all + 1).saturating_sub(number), run_time(planned))
-            + peak_run::time_left(held);
+        let time_left =
+            pace.left((all + 1).saturating_sub(number), run_time(planned)) + peak_run_left(held);
         let all = queue.words(all);
         watch.heading(&format!("cell {number} of {all}, {} left | ", span(time_left)));
         let began = Instant::now();
@@ -231,5 +230,13 @@ fn report_lost(run: &Run, context: &WorkContext<'_>) {
             lost.message,
             lost.code
         ));
+    }
+}
+
+/// Time of the last run that is planned and not done.
+fn peak_run_left(held: &SweepFolder) -> Duration {
+    match held.sweep.lacks_peak_run(held.folder.path()) {
+        true => Duration::from_secs(held.sweep.plan.peak_run_s) + OVERHEAD_GUESSED,
+        false => Duration::ZERO,
     }
 }

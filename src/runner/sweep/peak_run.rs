@@ -10,17 +10,9 @@ use petal_judge::petals::Petals;
 use petal_model::numbers::decimal;
 use petal_model::record::Status;
 use petal_model::record::sweep::{self as kept, CellRun, PEAK_RUN, SweepCell, Swept};
-use petal_model::record::sweep_order::{OVERHEAD_GUESSED, left};
+use petal_model::record::sweep_order::left;
 use petal_model::settings::Settings;
 use petal_report::numbers::counted;
-
-/// Time of the last run that is planned and not done.
-pub(super) fn time_left(held: &SweepFolder) -> Duration {
-    match held.sweep.lacks_peak_run(held.folder.path()) {
-        true => Duration::from_secs(held.sweep.plan.peak_run_s) + OVERHEAD_GUESSED,
-        false => Duration::ZERO,
-    }
-}
 
 /// Runs the last run, if it is planned and all cells are done. Returns failures that affect no
 /// figure.
