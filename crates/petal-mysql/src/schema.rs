@@ -17,10 +17,6 @@ use petal_model::workload::row::COLUMNS;
 
 /// Every table of petal's begins its comment with this.
 pub const MARK: &str = "petal test data";
-/// The tables of a schema, without its name.
-pub const TABLES: [&str; 3] = ["meta", "cf1", "cf2"];
-/// Comment of the routine; its number is raised when the text of the routine changes.
-pub const ROUTINE_COMMENT: &str = "loop of petal, version 5";
 
 pub fn name(schema: u32) -> String {
     format!("petal{schema}")
@@ -97,7 +93,7 @@ pub fn routine(schema: &str) -> String {
         .replace("{update_first_two}", &update("petal1", 2))
         .replace("{update_first_all}", &update("petal1", COLUMNS))
         .replace("{ended}", ended)
-        .replace("{comment}", ROUTINE_COMMENT)
+        .replace("{comment}", trust::ROUTINE_COMMENT)
         .replace("{schema}", schema)
 }
 

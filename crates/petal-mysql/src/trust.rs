@@ -4,9 +4,12 @@
 //! server also needs a database where no other user may make such code.
 
 use super::client::Client;
-use super::schema::{ROUTINE_COMMENT, TABLES};
 use petal_engine::{EngineError, Result};
 
+/// The tables of a schema, without its name.
+pub const TABLES: [&str; 3] = ["meta", "cf1", "cf2"];
+/// Comment of the routine; its number is raised when the text of the routine changes.
+pub const ROUTINE_COMMENT: &str = "loop of petal, version 5";
 /// The account of the connection, as information_schema writes it.
 const ME: &str = "CONCAT('''', LEFT(CURRENT_USER(), CHAR_LENGTH(CURRENT_USER()) - 1 \
     - CHAR_LENGTH(SUBSTRING_INDEX(CURRENT_USER(), '@', -1))), '''@''', \

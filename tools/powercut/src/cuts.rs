@@ -15,11 +15,11 @@ use rand::TryRng as _;
 use petal_model::record::ledger;
 
 use crate::disk::{Disk, DiskKind};
-use crate::engines::GuestEngine;
 use crate::error::{CutError, failed};
 use crate::found::{Cut, FORMAT, PowerCuts, Trial};
-use crate::guest::{Accelerator, GuestWork, Machine, Programs, write_disk};
+use crate::guest::{GuestWork, Machine, Programs, write_disk};
 use crate::nbd::ServedDisk;
+use crate::request::{Accelerator, PowerCutRequest};
 
 /// Timeout for an order; a guest that takes longer is hung.
 const GUEST_LIMIT: Duration = Duration::from_secs(900);
@@ -32,28 +32,6 @@ const IMAGE_BYTES: u64 = 512 << 20;
 const NOT_IN_ORDER: u8 = 9;
 /// Size of the ledger from which the guest is committing.
 const BEGUN_BYTES: u64 = 2048;
-
-/// Cuts that a user requests.
-#[derive(Debug, Clone)]
-pub struct PowerCutRequest {
-    pub engine: GuestEngine,
-    pub cuts: u32,
-    pub disk: DiskKind,
-    /// Settings of the guest's database, such as `synchronous=off`.
-    pub settings: Vec<String>,
-    /// Number of cuts for each control; 0 means no controls.
-    pub controls: u32,
-    /// Longest time from the first commits to the cut.
-    pub within: Duration,
-    /// Accelerator; `None` means KVM if the processor has it.
-    pub accelerator: Option<Accelerator>,
-    /// Path of the petal that runs in the guest.
-    pub petal: PathBuf,
-    /// Folder with the guest's kernel and busybox.
-    pub guest: Option<PathBuf>,
-    /// Folder in which each cut's ledger and disk are kept.
-    pub keep: Option<PathBuf>,
-}
 
 /// Progress observer of the cuts.
 pub trait Watch {
@@ -398,6 +376,7 @@ fn own_folder() -> Result<PathBuf, CutError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engines::GuestEngine;
 
     struct Quiet {
         is_interrupted: bool,

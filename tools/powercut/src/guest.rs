@@ -11,10 +11,9 @@ use std::process::{Child, Command, Stdio};
 use time::OffsetDateTime;
 
 use crate::archive::Archive;
-use crate::by_name;
-use crate::cuts::PowerCutRequest;
 use crate::engines::{GuestEngine, files_below};
 use crate::error::{CutError, failed};
+use crate::request::{Accelerator, PowerCutRequest};
 
 /// Modules of a stock kernel, in the order in which they need each other; a built-in module is
 /// missing from the kernel's folder.
@@ -49,38 +48,6 @@ const OVER: &str = "PETAL-OVER ";
 /// Space for the order, before the ledger on the guest's second disk.
 const ORDER_BYTES: usize = 16 << 10;
 const ORDER_DISK_BYTES: u64 = 64 << 20;
-
-/// Way in which qemu executes the guest's instructions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Accelerator {
-    Kvm,
-    /// Emulation by qemu itself, many times slower.
-    Tcg,
-}
-
-impl Accelerator {
-    pub fn parse(name: &str) -> Result<Self, String> {
-        by_name([Self::Kvm, Self::Tcg], Self::name, name)
-    }
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Kvm => "kvm",
-            Self::Tcg => "tcg",
-        }
-    }
-
-    /// Chooses KVM if the processor has these flags. Without them, as in many virtual machines, KVM
-    /// runs no stock kernel, even if the device exists.
-    pub fn of_host() -> Self {
-        let flags = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let can = flags.split_ascii_whitespace().any(|flag| flag == "vmx" || flag == "svm");
-        match can && fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok() {
-            true => Self::Kvm,
-            false => Self::Tcg,
-        }
-    }
-}
 
 /// Files of this host from which a guest is made.
 pub struct Programs {

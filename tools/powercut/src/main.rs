@@ -12,6 +12,7 @@ mod error;
 mod found;
 mod guest;
 mod nbd;
+mod request;
 mod text;
 
 use std::io::Write as _;
@@ -23,12 +24,12 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
-use cuts::{PowerCutRequest, Watch};
+use cuts::Watch;
 use disk::DiskKind;
 use engines::GuestEngine;
 use error::{CutError, failed};
 use found::{Cut, Trial};
-use guest::Accelerator;
+use request::{Accelerator, PowerCutRequest};
 
 const EXAMPLES: &str = "\
 Examples:
