@@ -22,8 +22,8 @@ const CUT_SHARE_MAX: f64 = 0.2;
 const FLUSHING_SHARE_MIN: f64 = 0.8;
 /// Reads that wait for others take this multiple of their time without the others.
 const SLOWED_MIN: f64 = 2.0;
-/// The percentile of a read that waits for nobody.
-const ALONE_PERCENTILE: f64 = 10.0;
+/// The percentile of a read that waits for nobody, also if a flush is in flight for 95 % of the time.
+const ALONE_PERCENTILE: f64 = 5.0;
 
 /// Names the log, if sessions wait elsewhere because of it.
 pub(super) fn behind(run: &Run) -> Option<LimitedBy> {
@@ -127,8 +127,8 @@ fn requests(run: &Run) -> Option<&Requests> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::limited_by;
     use super::super::tests::waits_of;
+    use super::super::{limited_by, limited_with_rate};
     use super::*;
     use WaitClass::{Application, Commit, Concurrency, UserIo};
     use petal_model::record::fixture;
@@ -163,6 +163,7 @@ mod tests {
             words,
             "log writes and syncs (81 % of the time in locks, for which sessions wait 92 % of DB time)"
         );
+        assert_eq!(limited_with_rate(&slow), words);
         let holders = limited_by(&slow).evidence["holders"].as_f64().unwrap();
         assert!((holders - 5.0).abs() < 0.1, "five files have five writers: {holders}");
         let fast =
@@ -246,6 +247,9 @@ mod tests {
         run
     }
 
+    /// 845 reads a second, of a device that serves four at once.
+    const MANY_BEHIND: [(f64, u64); 6] =
+        [(0.55, 30), (0.7, 160), (0.88, 100), (1.3, 340), (5.3, 1460), (10.1, 445)];
     const BEHIND: [(f64, u64); 3] = [(1.1, 200), (5.7, 600), (21.0, 400)];
 
     #[test]
@@ -260,6 +264,7 @@ mod tests {
              behind it)"
         );
         assert!(found.evidence["read_us"].as_f64().unwrap() > 9000.0, "{found:?}");
+        assert_eq!(limited(&flushed((448, 6.3), &MANY_BEHIND)), Limiter::Log);
         // Half of the flushes: the device has time for reads between them.
         assert_eq!(limited(&flushed((107, 13.4), &BEHIND)), Limiter::Reads);
         // The device itself is slow: no read is fast.
