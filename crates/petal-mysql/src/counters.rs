@@ -8,6 +8,7 @@ use super::connect::Endpoint;
 use super::errors::AtServer as _;
 use super::storage::StorageCounters;
 use super::storage_engines;
+use super::waits::Waits;
 use petal_engine::Result;
 use petal_engine::server::reset_watch::ResetWatch;
 use petal_model::stats::counters::Counters;
@@ -31,7 +32,7 @@ impl CounterReader {
     }
 
     /// Everything. Connects again if the connection was lost.
-    pub fn read(&self) -> Result<Counters> {
+    pub fn read(&self, waits: &Waits) -> Result<Counters> {
         let server = self.endpoint.name.as_str();
         let doing = "reading counters";
         let ReaderState { client, counters, resets } = &mut *self.state.lock();
@@ -47,12 +48,14 @@ impl CounterReader {
             }
         };
         let counted = counters.read(client, resets).at(&client.server, doing)?;
-        Ok(Counters {
+        let mut counters = Counters {
             endpoint: server.to_owned(),
             resets: resets.resets().iter().map(|why| format!("{server}: {why}")).collect(),
             restarted: resets.restarted(),
             ..counted
-        })
+        };
+        waits.add_to(&mut counters, server);
+        Ok(counters)
     }
 
     /// Forgets resets of the server's counters until now: a run begins.

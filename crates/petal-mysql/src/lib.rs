@@ -12,7 +12,7 @@
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: their
 //!   common state
 //! - `server_settings`: settings of the whole server that a sweep varies
-//! - `counters`, `describe`: the server's reports
+//! - `counters`, `waits`, `describe`: the server's reports
 //! - `costs`: accesses and settings of the optimizer's prices
 //!
 //! A table is its primary key: a row is found through the index on the key, then through the tree of
@@ -50,6 +50,7 @@ mod settling;
 mod storage;
 mod storage_engines;
 mod trust;
+mod waits;
 mod work;
 
 use std::sync::{Arc, OnceLock};
@@ -84,6 +85,7 @@ use petal_model::stats::target::{
 };
 use petal_model::workload::seat::Seat;
 use session::{MysqlSession, SESSION_SETTINGS};
+use waits::Waits;
 use work::Shared;
 
 /// A database, on one server or on the nodes of a cluster that hold the same data.
@@ -94,8 +96,6 @@ pub struct Mysql {
     /// Schemas of the run; None: all.
     schemas: Option<u32>,
     page_bytes: OnceLock<u32>,
-    /// Some session may write.
-    writes: bool,
     /// Server of all sessions, if they reconnect.
     followed: Option<FollowedServer>,
     shared: Arc<Shared>,
@@ -109,12 +109,13 @@ impl Mysql {
             servers,
             schemas: settings.schemas,
             page_bytes: OnceLock::new(),
-            writes: !settings.only_reads(),
             followed: settings.reconnect.map(|_| FollowedServer::default()),
             shared: Arc::new(Shared {
                 url: settings.db.redacted(),
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
                 redo_stress: settings.redo_stress,
+                writes: !settings.only_reads(),
+                waits: Waits::default(),
                 routines: Mutex::default(),
             }),
         })
@@ -218,7 +219,7 @@ impl Engine for Mysql {
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
         if let Some(followed) = &self.followed {
             return followed.connect(self.servers.of_sessions(), |endpoint| {
-                if self.writes && self.servers.sessions > 1 {
+                if self.shared.writes && self.servers.sessions > 1 {
                     servers::check_writable(endpoint)?;
                 }
                 Ok(Box::new(MysqlSession::connect(&self.shared, endpoint, seat)?))
@@ -234,11 +235,16 @@ impl Engine for Mysql {
     }
 
     fn read_counters(&self, _in_full: bool) -> Result<Vec<Counters>> {
-        self.counters.iter().map(CounterReader::read).collect()
+        self.counters.iter().map(|reader| reader.read(&self.shared.waits)).collect()
     }
 
     fn begin_counting(&self) {
         self.counters.iter().for_each(CounterReader::begin_counting);
+    }
+
+    fn quiesce(&self) -> Result<()> {
+        self.shared.waits.stop();
+        Ok(())
     }
 
     fn data_bytes(&self) -> Result<Option<u64>> {
@@ -292,7 +298,7 @@ impl Server for Mysql {
     }
 
     fn check_run(&self, schemas: u32) -> Result<()> {
-        if !self.writes {
+        if !self.shared.writes {
             return Ok(());
         }
         let check = |endpoint| match self.followed {

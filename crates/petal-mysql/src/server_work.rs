@@ -40,12 +40,13 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
     );
     let source = "the log's sequence number, else Innodb_os_log_written";
     work.count(WorkCount::RedoBytes, counters.io.redo_bytes, source);
-    let source = "performance_schema.file_summary_by_event_name: time over count";
-    for (figure, event) in
-        [(WorkTime::SingleBlockRead, READ_EVENT), (WorkTime::LogWrite, LOG_EVENT)]
-    {
+    for (figure, event, view) in [
+        (WorkTime::SingleBlockRead, READ_EVENT, "events_waits_summary_by_account_by_event_name"),
+        (WorkTime::LogWrite, LOG_EVENT, "file_summary_by_event_name"),
+    ] {
+        let source = format!("performance_schema.{view}: time over count");
         let time = counters.count_and_time(event);
-        work.time(figure, time, source);
+        work.time(figure, time, &source);
         if time.is_none() {
             work.time_gap(figure, "performance_schema does not time files on this server");
         }

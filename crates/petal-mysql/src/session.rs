@@ -59,6 +59,9 @@ impl MysqlSession {
         if is_node {
             work.client.send("preparing a session", "SET SESSION wsrep_sync_wait = DEFAULT")?;
         }
+        if shared.writes {
+            shared.waits.watch(endpoint, id)?;
+        }
         Ok(Self { work, side })
     }
 }

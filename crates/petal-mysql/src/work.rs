@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use super::client::{Client, Error, LOCK_TIMEOUT};
 use super::errors::{COMMIT_REFUSED, hint, hint_of, kind_of, number_of, words};
 use super::schema;
+use super::waits::Waits;
 use petal_engine::server::answer::bounded;
 use petal_engine::server::batch_loop::NotedError;
 use petal_engine::server::failure::{
@@ -29,6 +30,9 @@ pub struct Shared {
     pub url: String,
     pub loop_side: LoopSide,
     pub redo_stress: RedoStress,
+    /// Some session may write.
+    pub writes: bool,
+    pub waits: Waits,
     /// Held by the session that looks for a schema's routine, or makes it.
     pub routines: Mutex<()>,
 }

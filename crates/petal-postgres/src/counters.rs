@@ -127,29 +127,27 @@ impl CounterReader {
             false => (io, None),
         };
         let log_file_bytes = facts.log_file_bytes(io.redo_bytes);
-        let mut all = facts.waits();
-        let seen = waits.seen(&self.endpoint.name);
-        all.extend(without(seen.waits, &all));
+        let counted = facts.waits();
         raw.extend(
             replayed.map(|blocks| (CommonCounter::ReplayedBlocks.name().to_owned(), blocks)),
         );
         raw.extend(
             log_file_bytes.map(|bytes| (CommonCounter::LogFileBytes.name().to_owned(), bytes)),
         );
-        raw.insert("petal_wait_samples".to_owned(), seen.samples);
-        raw.insert("petal_wait_sampling_us".to_owned(), seen.asking_ns / 1000);
         let endpoint = self.endpoint.name.clone();
         let resets = resets.into_iter().map(|why| format!("{endpoint}: {why}")).collect();
-        Ok(Counters {
+        let mut counters = Counters {
             endpoint,
             io,
-            waits: all,
+            waits: counted,
             raw,
             resets,
             restarted,
             is_standby: was_standby,
             ..Counters::default()
-        })
+        };
+        waits.add_to(&mut counters, &self.endpoint.name);
+        Ok(counters)
     }
 
     /// Forgets resets of the server's statistics until now: a run begins.
@@ -269,13 +267,6 @@ fn timing(client: &mut Client) -> Result<Timing> {
                       coalesce(pg_catalog.current_setting('track_wal_io_timing', true) = 'on', false)";
     let row = client.ask_row("asking which I/O it times", sql, &[])?;
     Ok(Timing { version, io: row.read(0)?, log: row.read(1)? })
-}
-
-/// Leaves out samples of counted waits, whose time would count twice.
-fn without(sampled: Vec<Wait>, counted: &[Wait]) -> Vec<Wait> {
-    let is_counted =
-        |wait: &Wait| counted.iter().any(|other| other.name == wait.name && other.time_ns > 0);
-    sampled.into_iter().filter(|wait| !is_counted(wait)).collect()
 }
 
 fn sql(version: u32) -> String {

@@ -306,7 +306,7 @@ impl Engine for Postgres {
     fn quiesce(&self) -> Result<()> {
         let mut readers = self.counters.iter().zip(&self.servers.all);
         let settled = readers.try_for_each(|(reader, endpoint)| {
-            reader.settle(&self.shared.waits.processes(&endpoint.name))
+            reader.settle(&self.shared.waits.sessions(&endpoint.name))
         });
         self.shared.waits.stop();
         settled?;
@@ -413,11 +413,5 @@ impl Server for Postgres {
 
     fn recovery(&self) -> Result<Option<Recovery>> {
         servers::recovery(self.first()?)
-    }
-}
-
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        self.shared.waits.stop();
     }
 }

@@ -14,6 +14,7 @@
 //! - `per_schema`: a session's prepared statements for each schema
 //! - `clock`: how a server's clock differs; `reset_watch`: counters that begin again in a run; `room`:
 //!   whether its file systems have room for the work
+//! - `wait_sampler`: the sessions' waits, by samples
 //! - `loader`, `meta_table`, `row_layout`: how data are loaded, a load's description of itself, and
 //!   the shape of a row
 //!
@@ -42,3 +43,4 @@ pub mod session;
 pub mod sides;
 pub mod statement_loop;
 pub mod wait_monitor;
+pub mod wait_sampler;

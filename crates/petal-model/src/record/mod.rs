@@ -588,7 +588,10 @@ impl Run {
             None => details.target.io_untimed.is_some(),
         };
         let has_updates = self.is_counted() && self.summary.ops.update > 0;
-        has_updates && may_sync && !self.is_timed(&details.target.io_events.log)
+        let is_sample =
+            |wait: &WaitRow| (wait.class, wait.source) == (WaitClass::Commit, WaitSource::Sampled);
+        let is_sampled = self.summary.waits.iter().any(is_sample);
+        has_updates && may_sync && !is_sampled && !self.is_timed(&details.target.io_events.log)
     }
 
     /// True if the database reports that it does not time its reads, and made some.

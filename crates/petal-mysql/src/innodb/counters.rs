@@ -11,7 +11,8 @@ use petal_engine::server::reset_watch::ResetWatch;
 use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 use petal_model::stats::delta;
 
-/// The waits that petal names, as performance_schema counts them by kind of file.
+/// The waits that petal names, as performance_schema counts them by kind of file: the reads by
+/// sessions alone, the log's by all threads.
 pub const READ_EVENT: &str = "innodb_data_file read";
 pub const LOG_EVENT: &str = "innodb_log_file sync";
 pub const ROW_LOCK_EVENT: &str = "InnoDB row lock";
@@ -34,13 +35,24 @@ SHOW GLOBAL STATUS WHERE Variable_name IN (
 'Com_update', 'Com_select', 'Com_call_procedure', 'Binlog_commits', 'Binlog_group_commits',
 'wsrep_local_commits', 'wsrep_local_cert_failures', 'wsrep_local_bf_aborts',
 'wsrep_flow_control_paused_ns', 'wsrep_flow_control_recv', 'wsrep_received_bytes',
-'wsrep_replicated_bytes', 'Uptime', 'Uptime_since_flush_status')";
+'wsrep_replicated_bytes', 'Performance_schema_accounts_lost',
+'Performance_schema_thread_instances_lost', 'Uptime', 'Uptime_since_flush_status')";
 
 /// Calls and times in picoseconds, by kind of file.
 const FILES: &str = "\
 SELECT event_name, count_read, sum_timer_read, count_write, sum_timer_write, count_misc, sum_timer_misc \
 FROM performance_schema.file_summary_by_event_name \
 WHERE event_name IN ('wait/io/file/innodb/innodb_data_file', 'wait/io/file/innodb/innodb_log_file')";
+
+/// The sessions' part of the calls on data files, and their time in picoseconds. Background threads
+/// have no user. Sessions read: the page cleaner writes and syncs.
+const BY_SESSIONS: &str = "\
+SELECT CAST(COALESCE(SUM(count_star), 0) AS UNSIGNED), CAST(COALESCE(SUM(sum_timer_wait), 0) AS UNSIGNED) \
+FROM performance_schema.events_waits_summary_by_account_by_event_name \
+WHERE event_name = 'wait/io/file/innodb/innodb_data_file' AND user IS NOT NULL";
+/// Accounts and threads for which performance_schema had no room: it does not count their calls.
+const LOST: [&str; 2] =
+    ["Performance_schema_accounts_lost", "Performance_schema_thread_instances_lost"];
 
 const HISTORY: &str = "Innodb_history_list_length";
 const LOG_SYNCS: &str = "Innodb_os_log_fsyncs";
@@ -73,12 +85,26 @@ impl InnodbCounters {
     }
 }
 
-/// True if the server times its reads and writes of data, and petal may see it.
+/// True if the server times the sessions' reads and writes of data, and petal may see it.
 pub fn is_timed(client: &mut Client) -> bool {
-    let sql = "SELECT COUNT(*) FROM performance_schema.setup_instruments \
-               WHERE name = 'wait/io/file/innodb/innodb_data_file' AND enabled = 'YES' \
-               AND timed = 'YES' AND @@performance_schema = 1";
+    // Users and accounts may be left out of the instrumentation: petal's thread shows its own.
+    let sql = "SELECT COUNT(*) FROM performance_schema.setup_instruments AS instruments \
+               JOIN performance_schema.threads AS own ON own.processlist_id = CONNECTION_ID() \
+               WHERE instruments.name = 'wait/io/file/innodb/innodb_data_file' \
+               AND enabled = 'YES' AND timed = 'YES' AND own.instrumented = 'YES' \
+               AND (SELECT COUNT(*) FROM performance_schema.setup_consumers WHERE enabled = 'YES' \
+               AND name IN ('global_instrumentation', 'thread_instrumentation')) = 2 \
+               AND @@performance_schema = 1";
     client.query_one::<u64>(sql).is_ok_and(|found| found > 0)
+        && lost(client).is_ok_and(|lost| lost == 0)
+        && client.query::<(u64, u64)>(BY_SESSIONS).is_ok()
+}
+
+/// Returns how many accounts and threads performance_schema does not count.
+fn lost(client: &mut Client) -> Result<u64, Error> {
+    let [accounts, threads] = LOST;
+    let sql = format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('{accounts}', '{threads}')");
+    Ok(status(client, &sql)?.values().sum())
 }
 
 /// Transactions whose old versions are still to be purged; None if the user may not know.
@@ -148,16 +174,24 @@ impl StorageCounters for InnodbCounters {
     fn read(&mut self, client: &mut Client, resets: &mut ResetWatch) -> Result<Counters, Error> {
         let mut raw = status(client, STATUS)?;
         let history = raw.remove(HISTORY);
+        let lost: u64 = LOST.iter().filter_map(|name| raw.remove(*name)).sum();
         let mut files: Vec<FileEvents> = match self.is_timed {
             true => client.query(FILES)?,
             false => Vec::new(),
         };
-        without_resets(&mut raw, files.iter().flat_map(file_counts), resets);
+        let mut by_sessions: Option<(u64, u64)> = match self.is_timed && lost == 0 {
+            true => Some(client.query_one(BY_SESSIONS)?),
+            false => None,
+        };
+        let counts = files.iter().flat_map(file_counts).chain(session_counts(by_sessions));
+        without_resets(&mut raw, counts, resets);
         if resets.is_lost(FILE_COUNTS) {
             files.clear();
+            by_sessions = None;
         }
         let log_file_bytes = log_file_bytes(&raw, self.log_block_bytes);
         let mut waits = status_waits(&raw);
+        waits.extend(by_sessions.map(read_wait));
         if !files.is_empty() {
             waits.extend(files.iter().flat_map(file_waits));
             if let Some(syncs) = log_syncs(&raw, &files) {
@@ -259,22 +293,33 @@ fn file_counts(file: &FileEvents) -> Vec<(String, u64)> {
     columns.map(|(column, count)| (format!("{FILE_COUNTS}.{name}.{column}"), *count)).collect()
 }
 
+/// The sessions' calls by names of their own.
+fn session_counts(by_sessions: Option<(u64, u64)>) -> impl Iterator<Item = (String, u64)> {
+    let columns = by_sessions.map(|(calls, ps)| [("calls", calls), ("ps", ps)]);
+    let name = |column| format!("{FILE_COUNTS}.by_sessions.{column}");
+    columns.into_iter().flatten().map(move |(column, count)| (name(column), count))
+}
+
+fn read_wait((reads, read_ps): (u64, u64)) -> Wait {
+    Wait::counted(READ_EVENT, WaitClass::UserIo, Some(reads), read_ps / PS_PER_NS)
+}
+
+/// Calls of all threads: those of background threads are not in DB time. How long sessions wait for
+/// the log is sampled.
 fn file_waits(file: &FileEvents) -> Vec<Wait> {
-    let (name, reads, read_ps, writes, write_ps, others, other_ps) = file;
-    let wait = |name, class, waits: u64, time_ps: u64| {
-        Wait::counted(name, class, Some(waits), time_ps / PS_PER_NS)
+    let (name, _, _, writes, write_ps, others, other_ps) = file;
+    let wait = |name, waits: u64, time_ps: u64| {
+        Wait::counted(name, WaitClass::SystemIo, Some(waits), time_ps / PS_PER_NS)
     };
     if name.ends_with("innodb_log_file") {
         return vec![
-            wait("innodb_log_file write", WaitClass::Commit, *writes, *write_ps),
-            wait(LOG_EVENT, WaitClass::Commit, *others, *other_ps),
+            wait("innodb_log_file write", *writes, *write_ps),
+            wait(LOG_EVENT, *others, *other_ps),
         ];
     }
-    // Without writes: a page's is handed over, and the server times no more than that.
-    vec![
-        wait(READ_EVENT, WaitClass::UserIo, *reads, *read_ps),
-        wait("innodb_data_file sync", WaitClass::SystemIo, *others, *other_ps),
-    ]
+    // Without reads, as these are the sessions' part; and without writes: a page's is handed over,
+    // and the server times no more than that.
+    vec![wait("innodb_data_file sync", *others, *other_ps)]
 }
 
 #[cfg(test)]
@@ -360,17 +405,20 @@ mod tests {
 
     #[test]
     fn file_events_become_waits_in_nanoseconds() {
-        let data = ("wait/io/file/innodb/innodb_data_file".to_owned(), 4, 8000, 1, 1000, 0, 0);
+        let read = read_wait((4, 8000));
+        assert_eq!((read.name.as_str(), read.waits, read.time_ns), (READ_EVENT, Some(4), 8));
+        assert_eq!(read.class, WaitClass::UserIo);
+        // The calls of background threads are in no session's time.
+        let data = ("wait/io/file/innodb/innodb_data_file".to_owned(), 9, 9000, 1, 1000, 2, 3000);
         let waits = file_waits(&data);
-        assert_eq!(
-            (waits[0].name.as_str(), waits[0].waits, waits[0].time_ns),
-            (READ_EVENT, Some(4), 8)
-        );
+        assert_eq!((waits.len(), waits[0].waits, waits[0].time_ns), (1, Some(2), 3));
+        assert_eq!(waits[0].class, WaitClass::SystemIo);
         let log = ("wait/io/file/innodb/innodb_log_file".to_owned(), 0, 0, 2, 2000, 3, 9000);
         let waits = file_waits(&log);
         assert_eq!(
             (waits[1].name.as_str(), waits[1].waits, waits[1].time_ns),
             (LOG_EVENT, Some(3), 9)
         );
+        assert!(waits.iter().all(|wait| wait.class == WaitClass::SystemIo));
     }
 }
