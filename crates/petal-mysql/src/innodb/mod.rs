@@ -31,9 +31,9 @@ static TEXTS: StorageTexts = StorageTexts {
     proof_grant: "GRANT SELECT ON mysql.innodb_index_stats TO the user",
     placement_hint: "please report this with the server's version and innodb_page_size",
     flush_grant: "GRANT RELOAD ON *.*, LOCK TABLES ON the database TO the user",
-    untimed: "Start the server with performance_schema=ON and room for all accounts and threads \
-              (Performance_schema_accounts_lost and _thread_instances_lost are 0), and let petal's \
-              user read it (GRANT SELECT ON performance_schema.* TO the user).",
+    untimed: "Start the server with performance_schema=ON and room for all accounts \
+              (Performance_schema_accounts_lost is 0). Let petal's user read it (GRANT SELECT ON \
+              performance_schema.* TO the user).",
     settings: &[
         "innodb_page_size",
         "innodb_buffer_pool_size",
