@@ -8,9 +8,9 @@ use super::connect::Endpoint;
 use super::errors::AtServer as _;
 use super::storage::StorageCounters;
 use super::storage_engines;
-use super::waits::Waits;
 use petal_engine::Result;
 use petal_engine::server::reset_watch::ResetWatch;
+use petal_engine::server::wait_sampler::WaitSampler;
 use petal_model::stats::counters::Counters;
 
 pub struct CounterReader {
@@ -32,7 +32,7 @@ impl CounterReader {
     }
 
     /// Everything. Connects again if the connection was lost.
-    pub fn read(&self, waits: &Waits) -> Result<Counters> {
+    pub fn read(&self, waits: &WaitSampler<Endpoint>) -> Result<Counters> {
         let server = self.endpoint.name.as_str();
         let doing = "reading counters";
         let ReaderState { client, counters, resets } = &mut *self.state.lock();

@@ -69,6 +69,7 @@ use petal_engine::server::clock::ClockReading;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::servers::{FollowedServer, Servers, each_once, known};
+use petal_engine::server::wait_sampler::WaitSampler;
 use petal_engine::server_settings::ChangeableSettings;
 use petal_engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
@@ -85,7 +86,6 @@ use petal_model::stats::target::{
 };
 use petal_model::workload::seat::Seat;
 use session::{MysqlSession, SESSION_SETTINGS};
-use waits::Waits;
 use work::Shared;
 
 /// A database, on one server or on the nodes of a cluster that hold the same data.
@@ -115,7 +115,7 @@ impl Mysql {
                 loop_side: settings.loop_side.unwrap_or(LoopSide::Server),
                 redo_stress: settings.redo_stress,
                 writes: !settings.only_reads(),
-                waits: Waits::default(),
+                waits: WaitSampler::default(),
                 routines: Mutex::default(),
             }),
         })

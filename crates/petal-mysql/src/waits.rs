@@ -6,10 +6,8 @@ use std::time::Duration;
 
 use super::client::Client;
 use super::connect::Endpoint;
-use petal_engine::server::wait_sampler::{SampledEndpoint, SampledWait, WaitSampler};
+use petal_engine::server::wait_sampler::{SampledEndpoint, SampledWait};
 use petal_model::stats::counters::WaitClass;
-
-pub type Waits = WaitSampler<Endpoint>;
 
 /// Commits, which wait for the log, with the binary log and replicas if commits wait for them.
 pub const COMMIT_EVENT: &str = "commit: log wait";

@@ -7,9 +7,9 @@ use mysql_async::Statement;
 use parking_lot::Mutex;
 
 use super::client::{Client, Error, LOCK_TIMEOUT};
+use super::connect::Endpoint;
 use super::errors::{COMMIT_REFUSED, hint, hint_of, kind_of, number_of, words};
 use super::schema;
-use super::waits::Waits;
 use petal_engine::server::answer::bounded;
 use petal_engine::server::batch_loop::NotedError;
 use petal_engine::server::failure::{
@@ -18,6 +18,7 @@ use petal_engine::server::failure::{
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::per_schema::{KnownSchemas, SchemaWork};
 use petal_engine::server::session::SessionControl;
+use petal_engine::server::wait_sampler::WaitSampler;
 use petal_engine::{INTERRUPTED, Result, SessionError};
 use petal_model::settings::{LoopSide, RedoStress};
 
@@ -32,7 +33,7 @@ pub struct Shared {
     pub redo_stress: RedoStress,
     /// Some session may write.
     pub writes: bool,
-    pub waits: Waits,
+    pub waits: WaitSampler<Endpoint>,
     /// Held by the session that looks for a schema's routine, or makes it.
     pub routines: Mutex<()>,
 }

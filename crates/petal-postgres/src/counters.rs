@@ -12,8 +12,8 @@ use super::answer::{Columns as _, NonNegative};
 use super::client::Client;
 use super::connect::{Endpoint, FLUSH_VERSION_MIN, server_version};
 use super::plan;
-use super::waits::Waits;
 use petal_engine::server::reset_watch::{ResetWatch, SERVER};
+use petal_engine::server::wait_sampler::WaitSampler;
 use petal_engine::{EngineError, Result};
 use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 use petal_model::stats::{COUNT_MAX, delta};
@@ -83,7 +83,7 @@ impl CounterReader {
     }
 
     /// Everything. Connects again if the connection was lost.
-    pub fn read(&self, block_bytes: u64, waits: &Waits) -> Result<Counters> {
+    pub fn read(&self, block_bytes: u64, waits: &WaitSampler<Endpoint>) -> Result<Counters> {
         let mut state = self.state.lock();
         if state.client.as_ref().is_none_or(|connected| connected.client.is_closed()) {
             state.client = Some(CountersClient::new(&self.endpoint)?);

@@ -68,6 +68,7 @@ use petal_engine::server::clock::ClockReading;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::servers::{FollowedServer, Servers, each_once, known};
+use petal_engine::server::wait_sampler::WaitSampler;
 use petal_engine::server_settings::ChangeableSettings;
 use petal_engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
@@ -86,7 +87,6 @@ use petal_model::workload::seat::{Role, Seat};
 use schema::relation_bytes;
 use servers::is_standby;
 use session::PostgresSession;
-use waits::Waits;
 use work::Shared;
 
 /// The most that a server takes for effective_io_concurrency.
@@ -138,7 +138,7 @@ impl Postgres {
                 redo_stress: settings.redo_stress,
                 prefetch: settings.prefetch,
                 routines: Mutex::default(),
-                waits: Waits::default(),
+                waits: WaitSampler::default(),
             }),
         })
     }

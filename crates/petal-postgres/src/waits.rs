@@ -7,7 +7,7 @@ use tokio_postgres::Statement;
 use super::answer::{Columns as _, NonNegative};
 use super::client::Client;
 use super::connect::Endpoint;
-use petal_engine::server::wait_sampler::{SampledEndpoint, SampledWait, WaitSampler};
+use petal_engine::server::wait_sampler::{SampledEndpoint, SampledWait};
 use petal_model::stats::counters::WaitClass;
 
 /// The source of pg_stat_activity, without the names that it looks up for every session.
@@ -18,8 +18,6 @@ const SAMPLE: &str = "SELECT coalesce(wait_event_type, ''), coalesce(wait_event,
 
 /// Sessions that are not waiting.
 pub const ON_CPU: &str = "on CPU";
-
-pub type Waits = WaitSampler<Endpoint>;
 
 impl SampledEndpoint for Endpoint {
     type SessionId = i32;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::client::{CANCELLED, Client, Error};
+use super::connect::Endpoint;
 use super::connect::{hint, hint_of, words};
 use super::locks::LOCK_TIMEOUT;
 use super::schema;
-use super::waits::Waits;
 use petal_engine::server::answer::bounded;
 use petal_engine::server::batch_loop::NotedError;
 use petal_engine::server::failure::{
@@ -18,6 +18,7 @@ use petal_engine::server::failure::{
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::per_schema::{KnownSchemas, SchemaWork};
 use petal_engine::server::session::SessionControl;
+use petal_engine::server::wait_sampler::WaitSampler;
 use petal_engine::{INTERRUPTED, Result, SessionError};
 use petal_model::settings::{LoopSide, RedoStress};
 
@@ -31,7 +32,7 @@ pub struct Shared {
     pub prefetch: u32,
     /// Held by the session that looks for a schema's routine, or makes it.
     pub routines: Mutex<()>,
-    pub waits: Waits,
+    pub waits: WaitSampler<Endpoint>,
 }
 
 /// State that every side of the loop works with.
