@@ -3,7 +3,7 @@
 use super::super::{judge, not_judged};
 use super::{gains, ids, message};
 use petal_model::record::{Run, Severity, WaitRow, fixture};
-use petal_model::stats::counters::{IoCounts, Wait, WaitClass};
+use petal_model::stats::counters::{IoCounts, Wait, WaitClass, WaitSource};
 use petal_model::stats::target::Durability;
 use serde_json::json;
 
@@ -187,14 +187,18 @@ fn whole_blocks_in_the_log_of_a_run_within_one_checkpoint_cycle_are_named_with_t
 #[test]
 fn a_database_that_does_not_time_its_log_waits_is_named() {
     let log = fixture::mixed_run().details.target.io_events.log;
-    let without = |run: &mut Run| run.summary.waits.retain(|wait| wait.name != log);
-    assert!(fixture::mixed_run().summary.wait(&log).is_some(), "the fixture times its log");
-    let is_named = |syncs: u64| {
+    let timed = fixture::mixed_run().summary.wait(&log).expect("the fixture times its log").clone();
+    let is_named = |syncs: u64, sampled: Option<WaitRow>| {
         let mut run = fixture::mixed_run();
-        without(&mut run);
+        run.summary.waits.retain(|wait| wait.name != log);
+        run.summary.waits.extend(sampled);
         run.details.io.log_syncs = Some(syncs);
         ids(&run).iter().any(|id| id == "untimed-log")
     };
     // A database that synced nothing waited for nothing.
-    assert_eq!([100, 0].map(is_named), [true, false]);
+    assert_eq!([100, 0].map(|syncs| is_named(syncs, None)), [true, false]);
+    // Sessions may be asked if they wait for the log.
+    let source = WaitSource::Sampled;
+    let sampled = WaitRow { name: "commit".to_owned(), source, waits: None, ..timed };
+    assert!(!is_named(100, Some(sampled)));
 }
