@@ -277,7 +277,8 @@ def start(engine, slow=False):
             server = ["mariadbd", "--no-defaults", f"--datadir={data}", f"--socket={data}/s", f"--port={PORTS[engine]}", f"--innodb-log-group-home-dir={logs}", "--innodb-buffer-pool-size=16M", "--innodb-flush-method=O_DIRECT"]
             if slow:
                 # A file in memory is no device whose time the kernel counts: the server times its reads.
-                server.append("--performance-schema=ON")
+                # Free pages would else be most of so small a pool.
+                server += ["--performance-schema=ON", "--innodb-lru-scan-depth=100"]
         controllers = ["cpu", "io" if V2 else "blkio"] + (["memory"] if engine == "postgres" else [])
         limit(1.6)
         log = open(WORK / f"{engine}.log", "w")
@@ -404,13 +405,13 @@ def petal(engine, sessions, more, capacity):
     return json.loads(done.stdout)
 
 
-def cached(engine, mb, scan_depth=100):
+def cached(engine, mb):
     """Gives the database a cache of so many MB; returns more arguments of the run."""
     if engine == "sqlite":
         return ["--db", f"sqlite:{home(engine)}/petal-data?cache={mb:g}M"]
     client = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", PORTS[engine], "-u", "root", "-N", "-e"]
     # Free pages would else be most of so small a pool.
-    command(*client, f"SET GLOBAL innodb_lru_scan_depth = {scan_depth}; SET GLOBAL innodb_buffer_pool_size = {int(mb * (1 << 20))}")
+    command(*client, f"SET GLOBAL innodb_lru_scan_depth = 100; SET GLOBAL innodb_buffer_pool_size = {int(mb * (1 << 20))}")
     while command(*client, "SELECT @@innodb_buffer_pool_size").strip() != str(int(mb * (1 << 20))):
         time.sleep(0.1)
     return []
@@ -448,7 +449,7 @@ def compare(engine, matrix):
                     by = 1 / factor if key in TIMES else factor
                     rates.setdefault((key, factor), []).append(measure({**capacity, key: capacity[key] * by})[0])
         if engine == "mariadb" and "locks" in capacity:
-            cached(engine, 16, 1536)
+            cached(engine, 16)
         span = math.log((1 + STEP) / (1 - STEP))
         elastic = {key: math.log(median(rates[key, 1 + STEP]) / median(rates[key, 1 - STEP])) / span for key in capacity}
         by, words = median([(it["by"], it["words"]) for _, it in base])
