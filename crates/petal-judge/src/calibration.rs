@@ -261,7 +261,7 @@ pub(super) fn under_device(run: &Run) -> Judgement {
         ));
     }
     clear_if(of_depth >= OF_DEPTH_MIN)?;
-    let limit = io_limits::reached(run);
+    let limit = io_limits::reached(run).into_iter().next();
     let why = match &limit {
         Some(limit) => format!("it was held to {}", limit.words()),
         None => "its requests took longer".to_owned(),

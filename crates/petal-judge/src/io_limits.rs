@@ -50,17 +50,26 @@ impl ReachedLimit<'_> {
     }
 }
 
-/// The limit on the processes that serve the run which it came closest to, if it reached one.
-pub(super) fn reached(run: &Run) -> Option<ReachedLimit<'_>> {
-    nearest(run).filter(|nearest| nearest.share() >= REACHED_SHARE_MIN)
+/// The limits on the processes that serve the run which it reached, the closest first.
+pub(super) fn reached(run: &Run) -> Vec<ReachedLimit<'_>> {
+    let mut reached = rates(run);
+    reached.retain(|limit| limit.share() >= REACHED_SHARE_MIN);
+    reached.sort_by(|a, b| b.share().total_cmp(&a.share()));
+    reached
 }
 
 /// The limit on the processes that serve the run which it came closest to.
 pub(super) fn nearest(run: &Run) -> Option<ReachedLimit<'_>> {
+    rates(run).into_iter().max_by(|a, b| a.share().total_cmp(&b.share()))
+}
+
+/// The limits on the processes that serve the run, with their use.
+fn rates(run: &Run) -> Vec<ReachedLimit<'_>> {
     let seconds = run.summary.elapsed_s;
-    let own = run.details.target.local.then_some(run.details.host.as_ref()).flatten()?;
+    let own = run.details.target.local.then_some(run.details.host.as_ref()).flatten();
     let serves = |limit: &&IoLimit| limit.of_server != run.details.target.in_process;
-    let rates = own.io_limits.iter().filter(serves).filter_map(|limit| {
+    let limits = own.iter().flat_map(|own| &own.io_limits).filter(serves);
+    let rates = limits.filter_map(|limit| {
         let counts = device(run, &limit.device)?;
         let count = match limit.kind {
             IoLimitKind::ReadRequests => counts.read_requests,
@@ -70,7 +79,7 @@ pub(super) fn nearest(run: &Run) -> Option<ReachedLimit<'_>> {
         };
         (seconds > 0.0).then(|| ReachedLimit { limit, per_second: count as f64 / seconds })
     });
-    rates.max_by(|a, b| a.share().total_cmp(&b.share()))
+    rates.collect()
 }
 
 /// Returns the counts of one device of the stack; for an unwatched device, the counts of the data's
@@ -82,7 +91,7 @@ fn device(run: &Run, name: &str) -> Option<DeviceCounts> {
 }
 
 pub(super) fn judge(run: &Run) -> Judgement {
-    let reached = reached(run).ok_or(Clear)?;
+    let reached = reached(run).into_iter().next().ok_or(Clear)?;
     let message = format!(
         "the device was held to {}: it did {} a second, and its real limit is not seen",
         reached.words(),
@@ -120,11 +129,11 @@ mod tests {
         assert!(found.message.contains("reads a second on vda (/sys/fs/cgroup/db/io.max)"));
         let limited_by = crate::verdict(&run).limited_by;
         assert!(limited_by.starts_with("the control group's limit of "), "{limited_by}");
-        assert!(reached(&limited(0.8, false)).is_none());
+        assert!(reached(&limited(0.8, false)).is_empty());
         // The database is in petal: another server's group does not hold it.
-        assert!(reached(&limited(0.99, true)).is_none());
+        assert!(reached(&limited(0.99, true)).is_empty());
         let mut server = limited(0.99, true);
         server.details.target.in_process = false;
-        assert!(reached(&server).is_some());
+        assert_eq!(reached(&server).len(), 1);
     }
 }

@@ -138,16 +138,19 @@ fn by_residence(run: &Run) -> Option<LimitedBy> {
 /// spent their time elsewhere: the requests were in the background then, or other programs' on the
 /// same device. A limit acts on throughput by the time that operations wait for it alone.
 fn held(run: &Run) -> Option<LimitedBy> {
-    let reached = io_limits::reached(run)?;
     let reads = waits::waited_share(run, &[WaitClass::UserIo]);
     let writes = waits::waited_share(run, &[WaitClass::Commit, WaitClass::Configuration]);
-    let (waited, others) = if reached.is_of_reads() { (reads, writes) } else { (writes, reads) };
-    let elsewhere = [others, waits::processor_share(run)].into_iter().flatten();
-    let is_elsewhere = elsewhere.reduce(f64::max).is_some_and(|share| share >= LIMIT_SHARE_MIN);
-    let is_waited_for = !is_elsewhere || waited.is_none_or(|share| share >= WAITED_SHARE_MIN);
-    let mut evidence = reached.evidence();
-    evidence["waited_share"] = json!(waited);
-    is_waited_for.then(|| LimitedBy::new(Limiter::IoLimit, reached.words(), evidence))
+    let on_processors = waits::processor_share(run);
+    io_limits::reached(run).into_iter().find_map(|reached| {
+        let (waited, others) =
+            if reached.is_of_reads() { (reads, writes) } else { (writes, reads) };
+        let elsewhere = [others, on_processors].into_iter().flatten().reduce(f64::max);
+        let is_elsewhere = elsewhere.is_some_and(|share| share >= LIMIT_SHARE_MIN);
+        let is_waited_for = !is_elsewhere || waited.is_none_or(|share| share >= WAITED_SHARE_MIN);
+        let mut evidence = reached.evidence();
+        evidence["waited_share"] = json!(waited);
+        is_waited_for.then(|| LimitedBy::new(Limiter::IoLimit, reached.words(), evidence))
+    })
 }
 
 /// Names a limit of the whole host; None if none is seen.

@@ -227,25 +227,33 @@ pub(super) fn waits_of(run: &mut Run, waits: &[(WaitClass, f64)]) {
     run.summary.waits = waits.iter().map(row).collect();
 }
 
+/// Limits the device's requests of these kinds, each used to this share.
+fn limit_io(run: &mut Run, limits: &[(IoLimitKind, f64)]) {
+    let device = run.details.device.unwrap();
+    let limit = |&(kind, share): &(IoLimitKind, f64)| {
+        let count = match kind {
+            IoLimitKind::WriteRequests => device.write_requests,
+            _ => device.read_requests,
+        };
+        IoLimit {
+            device: "vda".into(),
+            kind,
+            per_second: (count as f64 / run.summary.elapsed_s / share) as u64,
+            file: "/sys/fs/cgroup/db/io.max".into(),
+            lifted: "254:0 wiops=max".into(),
+            of_server: false,
+        }
+    };
+    run.details.host.get_or_insert_default().io_limits = limits.iter().map(limit).collect();
+}
+
 #[test]
 fn a_limit_that_requests_of_the_background_reach_does_not_limit() {
     let limited = |kind, waits: &[(WaitClass, f64)], petal_cpu_s| {
         let mut run = fixture::mixed_run();
         run.details.db_time_s = 60.0;
         run.summary.petal_cpu_s = Some(petal_cpu_s);
-        let device = run.details.device.unwrap();
-        let count = match kind {
-            IoLimitKind::WriteRequests => device.write_requests,
-            _ => device.read_requests,
-        };
-        run.details.host.get_or_insert_default().io_limits = vec![IoLimit {
-            device: "vda".into(),
-            kind,
-            per_second: (count as f64 / run.summary.elapsed_s / 0.96) as u64,
-            file: "/sys/fs/cgroup/db/io.max".into(),
-            lifted: "254:0 wiops=max".into(),
-            of_server: false,
-        }];
+        limit_io(&mut run, &[(kind, 0.96)]);
         waits_of(&mut run, waits);
         limited_by(&run).by
     };
@@ -267,4 +275,14 @@ fn a_limit_that_requests_of_the_background_reach_does_not_limit() {
     let reads = [(UserIo, 3.0), (Commit, 50.0)];
     assert_eq!(limited(ReadRequests, &reads, 7.0), Limiter::Log);
     assert_eq!(limited(ReadRequests, &[(UserIo, 50.0)], 7.0), Limiter::IoLimit);
+    // SQLite, 8 sessions, 2 % UPDATEs: without the limit of writes it did as many operations.
+    let mut both = fixture::mixed_run();
+    both.details.db_time_s = 480.0;
+    waits_of(&mut both, &[(UserIo, 477.0), (Commit, 0.6)]);
+    limit_io(&mut both, &[(ReadRequests, 1.05), (WriteRequests, 3.9)]);
+    let found = limited_by(&both);
+    assert!(found.words.contains("reads a second on vda"), "{}", found.words);
+    both.summary.waits.clear();
+    let found = limited_by(&both);
+    assert!(found.words.contains("writes a second on vda"), "the closest: {}", found.words);
 }
