@@ -226,7 +226,11 @@ fn incomparable_sides_say_why_with_a_hint() {
         2,
         &["--by cache", "does not have it", "compression, update_pct"],
     );
-    reported(&[table, "--by", "compression", "--baseline", "half"], 2, &["never half", "off, on"]);
+    reported(
+        &[table, "--by", "compression", "--baseline", "half"],
+        2,
+        &["--baseline half", "off, on"],
+    );
     reported(&[table, "--by", "compression", "--metric", "iops"], 2, &["iops", "reads_s"]);
     reported(&[table, "--by", "compression", "--fail-if", "iops < 1%"], 2, &["iops", "reads_s"]);
     reported(&[table, "--fail-if", "reads_s < -5"], 2, &["does not end in %", "piops < -5%"]);
