@@ -122,6 +122,15 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             "no report was read; `petal awr --help` lists the files that it reads",
         ));
     }
+    if let Some(pattern) = matches.get_one::<String>("pattern")
+        && reports.iter().all(|report| report.factors.is_empty())
+    {
+        return Err(CommandError::usage(format!(
+            "--pattern {pattern}: no path fits it, such as {}; write {{sessions}} for a value and * \
+             for anything",
+            reports[0].file
+        )));
+    }
     if let Some(file) = matches.get_one::<PathBuf>("petals") {
         draw(file, &reports, console)?;
         console.warn(&format!("the petals are in {}", file.display()));
@@ -318,11 +327,10 @@ impl ReportFiles<'_> {
         }
     }
 
-    fn factors(&self, path: &Path, report: &Report) -> Vec<(String, String)> {
+    fn factors(&mut self, path: &Path, report: &Report) -> Vec<(String, String)> {
         let Some(pattern) = &self.pattern else { return factors::of_name(path, report) };
         pattern.factors(path).unwrap_or_else(|| {
-            self.console
-                .warn(&format!("{}: does not fit --pattern, and has no factors", report.file));
+            self.note(&format!("{}: does not fit --pattern, and has no factors", report.file));
             Vec::new()
         })
     }

@@ -120,8 +120,8 @@ fn patterns_name_the_factors() {
     let factors = serde_json::json!({"update_pct": "20", "sessions": "64"});
     assert_eq!(json["reports"][0]["factors"], factors);
     work.petal(["awr", "--pattern", "awr.txt", "."]).exits(2).telling(&["names no factor"]);
-    let other = work.petal(["awr", "--pattern", "run_{sessions}", "."]).exits(0);
-    other.telling(&["does not fit --pattern"]);
+    let other = work.petal(["awr", "--pattern", "run_{sessions}", "."]).exits(2);
+    other.telling(&["does not fit --pattern", "--pattern run_{sessions}: no path fits it"]);
 }
 
 #[test]

@@ -63,7 +63,13 @@ fn answer(calibration: &Calibration) -> String {
         let (rate, mean) = (decimal(log.per_second, 0), or_dash(log.latency_us.mean, micros));
         words.push_str(&format!("; {rate} log writes with a sync, {mean} us each"));
     }
-    format!("{words}; {}, rounds {}", calibration.status.name(), rounds(calibration))
+    let rounds = match rounds_range(calibration) {
+        Some((1, 1)) => "1 round, which shows no spread".to_owned(),
+        Some((fewest, most)) if fewest < most => format!("{fewest} to {most} rounds"),
+        Some((rounds, _)) => format!("{rounds} rounds"),
+        None => "no round".to_owned(),
+    };
+    format!("{words}; {}, {rounds}", calibration.status.name())
 }
 
 pub fn render(calibration: &Calibration) -> String {
@@ -121,12 +127,17 @@ pub(super) fn facts(calibration: &Calibration) -> Vec<(String, String)> {
 
 /// Returns the number of rounds of its points.
 fn rounds(calibration: &Calibration) -> String {
+    or_dash(rounds_range(calibration), |range| match range {
+        (fewest, most) if fewest < most => format!("{fewest} to {most}"),
+        (1, _) => "1: too few for least and most".to_owned(),
+        (rounds, _) => rounds.to_string(),
+    })
+}
+
+/// Returns the fewest and the most rounds of a point.
+fn rounds_range(calibration: &Calibration) -> Option<(u32, u32)> {
     let each = || calibration.curves.values().flatten().map(|point| point.rounds);
-    match (each().min(), each().max()) {
-        (Some(fewest), Some(most)) if fewest < most => format!("{fewest} to {most}"),
-        (Some(1), _) => "1: too few for least and most".to_owned(),
-        (rounds, _) => or_dash(rounds, |rounds| rounds.to_string()),
-    }
+    each().min().zip(each().max())
 }
 
 pub(super) fn title(calibration: &Calibration, name: &str) -> String {

@@ -20,7 +20,7 @@ pub fn render(costs: &Costs) -> String {
         "petal {} costs: {} {}, {}",
         costs.petal_version, costs.product, costs.version, costs.url
     );
-    let mut out = paragraph("", "  ", &head);
+    let mut out = paragraph("", "  ", &answer(costs)) + &paragraph("", "  ", &head);
     for (name, value) in facts(costs) {
         out.push_str(&paragraph(&format!("{name:<8}"), &" ".repeat(8), &value));
     }
@@ -56,6 +56,26 @@ pub fn render(costs: &Costs) -> String {
     out + &fitting_paragraphs(&notes, NOTES_MAX, room, "note", "in costs.json")
 }
 
+/// The price of a random block with its interval, or its time as a multiple of a sequential one.
+fn answer(costs: &Costs) -> String {
+    let priced = of_random(costs).and_then(|setting| {
+        let value = setting.at(costs.assumed_pct)?;
+        Some((setting, sure(setting, value)))
+    });
+    match priced {
+        Some((setting, value)) => {
+            let now =
+                setting.present.as_ref().map_or_else(String::new, |now| format!("; now {now}"));
+            let cached = costs.assumed_pct;
+            format!("{}: {value} with {cached} % of the blocks cached{now}", setting.name)
+        }
+        None => format!(
+            "a random block takes {} times as long as a sequential one, with none cached",
+            or_dash(ratio(costs), significant)
+        ),
+    }
+}
+
 pub(super) fn facts(costs: &Costs) -> Vec<(String, String)> {
     let table_bytes = costs.blocks.saturating_mul(costs.block_bytes);
     let status = format!(
@@ -79,8 +99,9 @@ fn sum(samples: &[CostSample], of: impl Fn(&CostSample) -> Option<u64>) -> Optio
 fn served(costs: &Costs) -> String {
     let of = |pct| costs.cell(CostAccess::Random, 1, Some(pct));
     let hits = CACHED_PCTS.map(|pct| or_dash(of(pct).and_then(hit_share), percent));
-    let shares = CACHED_PCTS.iter().zip(hits).map(|(pct, hits)| format!("{pct} % meant, {hits}"));
-    let proved = format!("by the cache {}", shares.collect::<Vec<_>>().join("; "));
+    let meant = CACHED_PCTS.map(|pct| pct.to_string());
+    let proved =
+        format!("by the cache {} % of the blocks (meant: {})", hits.join(", "), meant.join(", "));
     let missed = of(0).and_then(|cell| {
         let read = sum(&cell.samples, |sample| sample.server_read_bytes)?;
         let missed =
@@ -292,4 +313,24 @@ pub(super) fn of_random(costs: &Costs) -> Option<&PricedSetting> {
 pub(super) fn ratio(costs: &Costs) -> Option<f64> {
     let of = |access| time(costs, access, 1, Some(0));
     Some(of(CostAccess::Random)?.value / of(CostAccess::Sequential)?.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_is_the_price_of_a_random_block() {
+        let text = include_str!("../../../tests/data/costs/costs.json");
+        let mut costs: Costs = serde_json::from_str(text).unwrap();
+        let first = |costs: &Costs| render(costs).lines().next().unwrap().to_owned();
+        let priced = "random_page_cost: 3.34 (1.53 to 7.29) with 90 % of the blocks cached; now 4";
+        assert_eq!(first(&costs), priced);
+        assert!(render(&costs).contains("served  by the cache 0"), "{}", render(&costs));
+        costs.settings.clear();
+        let unpriced = first(&costs);
+        assert!(
+            unpriced.starts_with("a random block takes ") && unpriced.ends_with(" none cached")
+        );
+    }
 }

@@ -1,7 +1,7 @@
 //! The end of a sweep on one screen of a terminal: its state, the petals, a verdict for each line,
 //! the gravest findings, and the place of the rest.
 
-use super::super::numbers::{micros, or_dash, rate};
+use super::super::numbers::{counted, micros, or_dash, rate, signed_percent};
 use super::super::petals_text;
 use super::super::table::{SCREEN_LINES, fitting_paragraphs, paragraph};
 use super::chart;
@@ -30,7 +30,7 @@ pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, plac
     let mut designed = design::found(swept);
     let answer = match swept.sweep.plan.design {
         Design::Search { .. } if !designed.is_empty() => Some(designed.remove(0)),
-        _ => highest(petals),
+        _ => cost_of_writers(petals).or_else(|| highest(petals)),
     };
     let answer = answer.map_or_else(String::new, |answer| format!("{answer}; "));
     let mut out = paragraph("", "  ", &format!("{answer}{}", design::state(swept)));
@@ -75,6 +75,23 @@ pub fn of_petals(name: &str, petals: &Petals, objective: Option<&Objective>) -> 
         out.push_str(&format!("\n{found}"));
     }
     out + END
+}
+
+/// Change of the most readers' SELECTs next to the most writers; None without both.
+fn cost_of_writers(petals: &Petals) -> Option<String> {
+    let cost = petals.writer_costs.last()?;
+    let row = cost.rows.last()?;
+    let change = row.change.as_ref()?;
+    let percent = |share: f64| signed_percent(share, 1);
+    let interval = change.interval.map_or_else(String::new, |(low, high)| {
+        format!(" (95 %: {} to {})", percent(low), percent(high))
+    });
+    let [readers, writers] =
+        [(cost.readers, "reader"), (row.writers, "writer")].map(|(n, noun)| counted(n, noun));
+    Some(format!(
+        "mean SELECT of {readers} with {writers}: {} %{interval} from the readers alone",
+        percent(change.share)
+    ))
 }
 
 /// The highest peak of all lines, with its load.
@@ -172,6 +189,31 @@ mod tests {
     use super::super::tests::swept;
     use super::*;
     use crate::table::within;
+    use petal_judge::petals::{WriterCost, WriterCostRow};
+    use petal_judge::significance::{Difference, Method};
+
+    #[test]
+    fn a_sweep_of_readers_and_writers_begins_with_the_price_of_a_writer() {
+        let swept = swept();
+        let change = Difference {
+            share: 0.017,
+            interval: Some((-0.264, 0.434)),
+            p: Some(0.9),
+            method: Method::Welch,
+            unknown: None,
+        };
+        let rows = [(0, None), (1, Some(change))].map(|(writers, change)| WriterCostRow {
+            writers,
+            change,
+            ..WriterCostRow::default()
+        });
+        let cost = WriterCost { readers: 2, rows: rows.into(), ..WriterCost::default() };
+        let petals = Petals { writer_costs: vec![cost], ..Petals::of(&swept.observations()) };
+        let shown = brief(&swept, &petals, None, "petal-results/sweep");
+        let price =
+            "mean SELECT of 2 readers with 1 writer: +1.7 % (95 %: -26.4 to +43.4) from the";
+        assert!(shown.starts_with(price), "{shown}");
+    }
 
     #[test]
     fn petals_without_a_sweep_are_one_screen_too() {

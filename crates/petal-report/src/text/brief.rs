@@ -10,7 +10,8 @@ const FINDINGS_MAX: usize = 3;
 /// Rows of waits, with the rest of DB time.
 const WAITS_MAX: usize = 4;
 
-/// `place` is the run's folder. A run with neighbours begins with their price.
+/// `place` is the run's folder. A run with neighbours begins with their price, one with outages with
+/// these.
 pub fn brief(run: &Run, place: &str) -> String {
     brief_with(run, place, "")
 }
@@ -20,12 +21,10 @@ pub fn brief_with(run: &Run, place: &str, end: &str) -> String {
     if run.summary.interference.is_some() {
         return brief_interference(run, place) + end;
     }
-    let mut out = paragraph("", "  ", &petal_judge::verdict(run).to_string());
-    out.push('\n');
-    let top = out;
+    let answers = outages::lines(run).into_iter().chain([petal_judge::verdict(run).to_string()]);
+    let top = answers.map(|answer| paragraph("", "  ", &answer)).collect::<String>() + "\n";
     let mut out = String::new();
     super::status(&mut out, run);
-    outages::lines(run).iter().for_each(|line| out.push_str(&paragraph("", "  ", line)));
     out.push_str(&findings(run));
     out.push_str(&record(place));
     out.push_str(end);
@@ -87,6 +86,7 @@ fn findings(run: &Run) -> String {
 mod tests {
     use super::*;
     use crate::table::within;
+    use petal_model::record::connections::Outage;
     use petal_model::record::fixture;
 
     #[test]
@@ -117,6 +117,12 @@ mod tests {
         record petal-results/20261120T140000Z-run: report.txt and report.html there hold
           the whole report; --full prints it here
         ");
+        let outage = Outage { first_error_s: 8.9, down_s: Some(2.3), ..Outage::default() };
+        let mut disturbed = run.clone();
+        disturbed.summary.outages = Some(vec![outage]);
+        let shown = within(80, || brief(&disturbed, "petal-results/x"));
+        assert!(shown.starts_with("outage at second 8.90: no success for 2.30 s;"), "{shown}");
+        assert!(shown.contains("\nPIOPS 59,432+10,000 |"), "{shown}");
         let finding = run.summary.findings[0].clone();
         let warning = petal_model::record::Finding { severity: Severity::Warning, ..finding };
         run.summary.findings = vec![warning; 30];
