@@ -18,7 +18,7 @@ use petal_model::settings::objective::Objective;
 use petal_model::settings::table::CommandKind;
 use petal_report::numbers::{bytes, counted, span, whole};
 use petal_report::sweep::design;
-use petal_report::table::{line, on_a_screen};
+use petal_report::table::{line, on_a_screen, paragraph};
 
 use super::args::{self, flag, value};
 use super::console::Console;
@@ -214,7 +214,7 @@ fn run_request(
     if matches.get_flag("dry-run") {
         let planned = sweep::plan(request, &source::context(&Default::default(), console))?;
         let before = sweep::done_before(&planned)?;
-        let text = shown(&planned, before.as_ref());
+        let text = console.laid_out(|| shown(&planned, before.as_ref()));
         console.result(&if console.is_brief(matches) { on_a_screen(&text) } else { text });
         return Ok(Exit::Done);
     }
@@ -318,15 +318,15 @@ fn shown(planned: &Planned, before: Option<&Sweep>) -> String {
     }
     let pace = Pace::default();
     let at_most = if planned.cells.iter().any(|cell| cell.work_loop > 0) { "at most " } else { "" };
-    let _ = writeln!(
-        text,
-        "time     {at_most}{} of runs; with settling and connecting, guessed at {} s a cell, {}",
+    let time = format!(
+        "{at_most}{} of runs; {} with settling and connecting, guessed at {} s a cell",
         span(run_time * left as u32),
-        pace.overhead().as_secs(),
         span(pace.left(left, run_time)),
+        pace.overhead().as_secs(),
     );
+    text.push_str(&paragraph("time     ", "         ", &time));
     for note in &planned.notes {
-        text.push_str(&line(&format!("warning  {note}")));
+        text.push_str(&paragraph("warning  ", "         ", note));
     }
     text.push_str("\ncells\n");
     for (number, factors) in (1..).zip(&cells) {

@@ -296,7 +296,7 @@ fn a_dry_run_prints_the_plan_and_touches_nothing() {
     axis     update_pct: 0, 20
     axis     sessions: 1, 8
     folder   petal-results/sweep-sqlite-PLAN
-    time     40 min 0 s of runs; with settling and connecting, guessed at 3 s a cell, 40 min 24 s
+    time     40 min 0 s of runs; 40 min 24 s with settling and connecting, guessed at 3 s a cell
 
     cells
         1  update_pct 0, sessions 1

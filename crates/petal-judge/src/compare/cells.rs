@@ -75,16 +75,27 @@ pub(super) fn value(seen: &Observation, key: &str) -> Option<String> {
     seen.factor(key).map(str::to_owned).or_else(counted).or_else(|| seen.context.get(key).cloned())
 }
 
+/// Facts that a list of keys names, also if they are alike in all records.
+const NAMED_FACTS: [&str; 4] = ["database", "host", "kernel", "petal"];
+
 /// Lists the keys that [`value`] knows for these runs, and says how to name one of them.
 pub(super) fn known_keys(seen: &[Observation], always: Option<&str>) -> String {
     let factors = seen.iter().flat_map(|seen| seen.factors.iter().map(|(key, _)| key.as_str()));
     let sessions = seen.iter().any(|seen| seen.sessions.is_some()).then_some("sessions");
     let facts: BTreeSet<&str> =
         seen.iter().flat_map(|seen| seen.context.keys().map(String::as_str)).collect();
-    let known = distinct(always.into_iter().chain(factors).chain(sessions).chain(facts));
-    match known.is_empty() {
-        true => "it has no key to group by".to_owned(),
-        false => format!("name one of: {}", known.join(", ")),
+    let values = |key: &str| seen.iter().map(|seen| seen.context.get(key)).collect::<BTreeSet<_>>();
+    let (differing, alike): (Vec<&str>, Vec<&str>) =
+        facts.into_iter().partition(|key| NAMED_FACTS.contains(key) || values(key).len() > 1);
+    let known = distinct(always.into_iter().chain(factors).chain(sessions).chain(differing));
+    match (known.is_empty(), alike.len() as u64) {
+        (true, _) => "it has no key to group by".to_owned(),
+        (_, 0) => format!("name one of: {}", known.join(", ")),
+        (_, alike) => format!(
+            "name one of: {}; or a setting ({} alike in all records)",
+            known.join(", "),
+            if alike == 1 { "1 is".to_owned() } else { format!("{alike} are") }
+        ),
     }
 }
 

@@ -426,6 +426,14 @@ mod tests {
         let why = |seen: &[Observation], by: &str| history(seen, by, &[]).unwrap_err().to_string();
         let unknown = "--by nonsense: no record has it; name one of: day, petal";
         assert_eq!(why(&seen, "nonsense"), unknown);
+        for (night, seen) in (0..).zip(&mut seen) {
+            seen.context.insert("cache".to_owned(), night.to_string());
+            seen.context.insert("rate".to_owned(), "9".to_owned());
+        }
+        let unknown = "--by nonsense: no record has it; name one of: day, cache, petal; or a setting \
+                       (1 is alike in all records)";
+        assert_eq!(why(&seen, "nonsense"), unknown);
+        seen.iter_mut().for_each(|seen| seen.context.retain(|key, _| key == "petal"));
         seen.iter_mut().for_each(|seen| seen.started_at = None);
         assert_eq!(why(&seen, DAY), "--by day: no record has it; name one of: petal");
     }

@@ -18,13 +18,16 @@ const EVENT_MAX: usize = 24;
 const INSTANCE_MAX: usize = 16;
 /// Reports that are named under a finding, besides the first.
 const NAMED_MAX: usize = 5;
+/// Columns that a narrower terminal has no room for.
+const OPTIONAL: [&str; 7] =
+    ["redo MB/s", "idle %", "min", "write/s", "instance", "begin", "log us"];
 /// Findings on one screen.
 const FINDINGS_MAX: usize = 3;
 const FINDINGS_LINES: usize = 15;
 
 /// `is_quiet` leaves out findings, except for those that the figures mean nothing by.
 pub fn render(reports: &[Report], is_quiet: bool) -> String {
-    let mut text = figures(reports, reports.len());
+    let mut text = figures(reports, reports.len(), &[]);
     for group in groups(reports) {
         if !is_quiet || group.finding.severity == ReportSeverity::Error {
             text.push_str(&group.shown(reports.len()));
@@ -50,13 +53,14 @@ pub fn brief(reports: &[Report], is_quiet: bool) -> String {
     let mut end = format!("\n{found}");
     end.push_str("--full prints the whole report; --csv all columns\n");
     let text = |count: usize| {
-        figures(reports, count) + &rest(reports.len() - count, "report", "in the whole report")
+        figures(reports, count, &OPTIONAL)
+            + &rest(reports.len() - count, "report", "in the whole report")
     };
     fitting(reports.len(), SCREEN_LINES - end.lines().count(), text) + &end
 }
 
 /// The table of the first `count` reports.
-fn figures(reports: &[Report], count: usize) -> String {
+fn figures(reports: &[Report], count: usize, optional: &[&str]) -> String {
     let reports = &reports[..count];
     let factors = factor_names(reports);
     let mut columns = vec![("file", Align::Left)];
@@ -93,7 +97,7 @@ fn figures(reports: &[Report], count: usize) -> String {
         row.push(or_dash(text("top_event"), |top| cut(&top, EVENT_MAX)));
         table.row(row);
     }
-    table.render()
+    table.render_without(optional).0
 }
 
 /// A finding of one id, and the reports that have it.

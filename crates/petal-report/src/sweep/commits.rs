@@ -5,8 +5,9 @@ use super::super::table::{Table, paragraph};
 use petal_model::record::Run;
 use petal_model::stats::counters::WaitClass;
 
-/// A row per run, in the order of the other table; each with the name of its folder.
-pub fn table(runs: &[(&str, &Run)]) -> String {
+/// A row per run, in the order of the other table; each with the name of its folder. Some of the
+/// optional columns are left out on a narrower terminal.
+pub fn table(runs: &[(&str, &Run)], optional: &[&str]) -> String {
     let mut table = Table::headed(
         "row: | run | loop | ops/s: | commits: | per log sync: | commit wait s: | upd mean:",
     );
@@ -31,7 +32,7 @@ pub fn table(runs: &[(&str, &Run)]) -> String {
     let note = "sel, upd: latencies of whole operations in us, of the steady window, like ops/s; redo: MB/s; \
                 commits: acknowledged to petal in the whole run; commit wait s: its time in waits of the \
                 class Commit";
-    format!("{}\n{}", table.render(), paragraph("", "  ", note))
+    format!("{}\n{}", table.render_without(optional).0, paragraph("", "  ", note))
 }
 
 /// Returns the value in force, from the engine; or else the requested one.
@@ -58,7 +59,7 @@ mod tests {
         let mut client = fixture::mixed_run();
         client.summary.settings.insert("loop".into(), "CLIENT".into());
         client.details.io.log_syncs = None;
-        insta::assert_snapshot!(table(&[("20261120T140000Z-server", &server), ("client", &client)]), @"
+        insta::assert_snapshot!(table(&[("20261120T140000Z-server", &server), ("client", &client)], &[]), @"
         row  run                      loop    ops/s  commits  per log sync  commit wait s  upd mean
         ---  -----------------------  ------  -----  -------  ------------  -------------  --------
           1  20261120T140000Z-server  -         914   10,972          1.00           4.52    13,195

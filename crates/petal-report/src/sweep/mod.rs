@@ -51,7 +51,7 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
     section(&mut out, "means of each cell", layer);
     out.push_str(&table::means(&rows));
     section(&mut out, "every run", layer);
-    out.push_str(&table::runs(&rows));
+    out.push_str(&table::runs(&rows, &[]));
     footnotes(&mut out, swept);
     out
 }
@@ -60,7 +60,7 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
 /// and databases are compared with the bare device if it ran with the same parameters.
 pub fn of_runs(named: &[(&str, &Run)]) -> String {
     let runs: Vec<&Run> = named.iter().map(|(_, run)| *run).collect();
-    let mut shown = rows_of_runs(named, &runs);
+    let mut shown = rows_of_runs(named, &runs, &[]);
     let found = findings::of_rows(&runs);
     if !found.is_empty() {
         shown.push('\n');
@@ -69,6 +69,9 @@ pub fn of_runs(named: &[(&str, &Run)]) -> String {
     shown
 }
 
+/// Columns of runs that a narrower terminal has no room for.
+const OPTIONAL: [&str; 7] =
+    ["idle%", "MB/s", "redo", "upd p50", "sel p50", "commit wait s", "per log sync"];
 /// Lines of petals with a verdict above a table of runs.
 const VERDICTS_MAX: usize = 3;
 
@@ -83,20 +86,21 @@ pub fn brief_of_runs(named: &[(&str, &Run)]) -> String {
     let begin: String =
         verdicts.map(|line| paragraph("", "  ", &brief::verdict(line, None))).collect();
     let begin = begin + "\n";
-    let of_two = rows_of_runs(&named[..named.len().min(2)], &runs[..named.len().min(2)]);
+    let few = named.len().min(2);
+    let of_two = rows_of_runs(&named[..few], &runs[..few], &OPTIONAL);
     let room = SCREEN_LINES.saturating_sub(begin.lines().count() + of_two.lines().count() + 2);
     let end = format!("\n{}", brief::gravest(&found, room, "with --full"));
     let text = |count: usize| {
         let more = rest(named.len() - count, "run", "with --full");
-        rows_of_runs(&named[..count], &runs[..count]) + &more
+        rows_of_runs(&named[..count], &runs[..count], &OPTIONAL) + &more
     };
     let lines = SCREEN_LINES.saturating_sub(begin.lines().count() + end.lines().count());
     begin + &fitting(named.len(), lines, text) + &end
 }
 
-fn rows_of_runs(named: &[(&str, &Run)], runs: &[&Run]) -> String {
-    let mut shown = table::runs(&SweepRows::of_runs(runs));
-    shown.push_str(&format!("\n{}", commits::table(named)));
+fn rows_of_runs(named: &[(&str, &Run)], runs: &[&Run], optional: &[&str]) -> String {
+    let mut shown = table::runs(&SweepRows::of_runs(runs), optional);
+    shown.push_str(&format!("\n{}", commits::table(named, optional)));
     for (position, run) in runs.iter().enumerate() {
         if run.summary.status != Status::Complete {
             shown.push_str(&format!("row {}: {}\n", position + 1, run.summary.status.name()));

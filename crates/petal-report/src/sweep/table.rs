@@ -127,14 +127,14 @@ const OF_MEANS: [FigureColumn; 8] = [
     IDLE,
 ];
 
-pub fn runs(rows: &SweepRows) -> String {
+pub fn runs(rows: &SweepRows, optional: &[&str]) -> String {
     let heading = format!("sess | upd% | rep | {}", OF_RUNS.map(|(name, ..)| name).join(" | "));
     let shown = rows.0.iter().map(|SweepRow { seen, .. }| {
         let repeat = or_dash(seen.repeat, |repeat| repeat.to_string());
         let figures = OF_RUNS.map(|(_, name, show)| or_dash(seen.metric(name), show));
         (title(seen), [sessions_and_mix(seen), vec![repeat], figures.to_vec()].concat())
     });
-    grouped(&heading, shown)
+    grouped(&heading, shown, optional)
 }
 
 /// A row per cell: the means of its repeats, how many they are, and how far PIOPS spread.
@@ -149,7 +149,7 @@ pub fn means(rows: &SweepRows) -> String {
         let row = [sessions_and_mix(seen), vec![count, spread], figures.to_vec()].concat();
         (title(seen), row)
     });
-    grouped(&format!("sess | upd% | n | spread | {names}"), shown)
+    grouped(&format!("sess | upd% | n | spread | {names}"), shown, &[])
 }
 
 fn sessions_and_mix(seen: &Observation) -> Vec<String> {
@@ -165,10 +165,15 @@ fn title(seen: &Observation) -> String {
         .join(", ")
 }
 
-/// A table for each title of a row, in the order in which titles come.
-fn grouped(heading: &str, rows: impl Iterator<Item = (String, Vec<String>)>) -> String {
+/// A table for each title of a row, in the order in which titles come; without some of the optional
+/// columns on a narrower terminal.
+fn grouped(
+    heading: &str,
+    rows: impl Iterator<Item = (String, Vec<String>)>,
+    optional: &[&str],
+) -> String {
     let shown = by_key(rows).into_iter().map(|(title, rows)| {
-        let table = Table::of_figures(heading).with_rows(rows).render();
+        let table = Table::of_figures(heading).with_rows(rows).render_without(optional).0;
         if title.is_empty() { table } else { format!("{}\n{table}", line(&title)) }
     });
     shown.collect::<Vec<_>>().join("\n")
@@ -177,6 +182,7 @@ fn grouped(heading: &str, rows: impl Iterator<Item = (String, Vec<String>)>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::within;
     use petal_model::record::fixture;
 
     #[test]
@@ -188,7 +194,7 @@ mod tests {
         reads.summary.latency_us.remove("update");
         reads.summary.per_second.redo_bytes = None;
         reads.summary.cpu = None;
-        let shown = runs(&SweepRows::of_runs(&[&mixed, &reads]));
+        let shown = runs(&SweepRows::of_runs(&[&mixed, &reads]), &[]);
         assert!(
             shown.lines().all(|line| line.chars().count() <= super::super::super::table::WIDTH)
         );
@@ -201,11 +207,23 @@ mod tests {
     }
 
     #[test]
+    fn a_narrow_table_of_runs_leaves_out_columns_rather_than_split() {
+        let run = fixture::mixed_run();
+        let rows = SweepRows::of_runs(&[&run, &run]);
+        let shown = within(80, || runs(&rows, &["idle%", "MB/s", "redo", "upd p50", "sel p50"]));
+        let names: Vec<&str> = shown.lines().next().unwrap().split("  ").map(str::trim).collect();
+        let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        let kept = ["sess", "upd%", "rep", "read/s", "write/s", "read us", "sel p99", "upd p99"];
+        assert!(kept.iter().all(|name| names.contains(name)), "{shown}");
+        assert_eq!(shown.lines().count(), 4, "{shown}");
+    }
+
+    #[test]
     fn runs_on_several_targets_are_below_their_names() {
         let here = fixture::mixed_run();
         let mut there = fixture::mixed_run();
         there.summary.target.url = "device:/data/petal.dat".into();
-        let shown = runs(&SweepRows::of_runs(&[&here, &there, &here]));
+        let shown = runs(&SweepRows::of_runs(&[&here, &there, &here]), &[]);
         let headings: Vec<&str> = shown.lines().filter(|line| line.starts_with("DB ")).collect();
         assert_eq!(headings, ["DB sqlite:petal-data", "DB device:/data/petal.dat"]);
     }
