@@ -235,7 +235,7 @@ fn shown(
     let failed = "the comparison cannot be written";
     Ok(match format {
         AnswerFormat::Text => console.laid_out(|| match console.is_brief(matches) {
-            true => petal_report::answer::brief(comparison, held),
+            true => petal_report::one_screen::of_comparison(comparison, held),
             false => petal_report::compare::render(comparison, held),
         }),
         AnswerFormat::Json => petal_report::json::with_limits(comparison, held)

@@ -71,7 +71,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let failed = "the history cannot be written";
     let text = match format {
         AnswerFormat::Text => console.laid_out(|| match console.is_brief(matches) {
-            true => petal_report::answer::brief_history(&reported, &held),
+            true => petal_report::one_screen::of_history(&reported, &held),
             false => petal_report::history::render(&reported, &held),
         }),
         AnswerFormat::Json => petal_report::json::with_limits(&reported, &held)

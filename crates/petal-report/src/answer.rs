@@ -1,20 +1,13 @@
-//! The answer of a comparison or a history in a sentence, and both on one screen of a terminal.
+//! The answer of a comparison or a history in a sentence.
 
-use super::compare::{cells_with, letter, over_all_cells, table, verdicts};
-use super::table::{SCREEN_LINES, fitting, fitting_paragraphs, paragraph, rest};
 use petal_judge::compare::history::{FigureHistory, History, LevelChange};
-use petal_judge::compare::limits::LimitResult;
 use petal_judge::compare::{Change, ComparedCell, Comparison, Significance};
 use petal_model::numbers::signed_percent;
 
 /// Differences that a sentence names.
 const NAMED_MAX: usize = 3;
-const BULLETS_MAX: usize = 3;
-/// Columns that a narrower terminal has no room for: runs, half of an interval, probability.
-const OPTIONAL: [&str; 3] = ["n", "+-", "p"];
-/// Lines that a table of a few cells needs.
-const TABLE_LINES: usize = 12;
-
+/// Sides are letters in tables: their names may be long.
+const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 /// A difference of a cell, of the side at this position.
 pub(super) struct Found<'a> {
     pub(super) metric: &'a str,
@@ -107,48 +100,14 @@ fn words(found: &Found<'_>, sides: usize) -> String {
     format!("{whose}{} {percent} %{place}", found.metric)
 }
 
+pub(super) fn letter(at: usize) -> String {
+    LETTERS.chars().nth(at).map_or_else(|| format!("#{}", at + 1), String::from)
+}
+
 fn place(factors: &[(String, String)]) -> String {
     let words = factors.iter().map(|(key, value)| format!("{} {value}", key.to_uppercase()));
     let words = words.collect::<Vec<_>>().join(", ");
     if words.is_empty() { words } else { format!(" at {words}") }
-}
-
-/// Lays out a comparison on one screen: the answer, limits, effects of findings, and the metric
-/// that differs most.
-pub fn brief(comparison: &Comparison, held: &[LimitResult]) -> String {
-    let mut out = paragraph("", "", &of_comparison(comparison));
-    for (at, side) in comparison.sides.iter().enumerate() {
-        out.push_str(&paragraph(&format!("{}  ", letter(at)), "   ", &side.name));
-    }
-    verdicts(&mut out, held);
-    if !comparison.effects.is_empty() {
-        out.push('\n');
-        let effects = comparison.effects.iter().map(|effect| paragraph("- ", "  ", effect));
-        let room = SCREEN_LINES.saturating_sub(out.lines().count() + TABLE_LINES);
-        let effects = effects.collect::<Vec<_>>();
-        out.push_str(&fitting_paragraphs(
-            &effects,
-            BULLETS_MAX,
-            room,
-            "effect",
-            "in the whole report",
-        ));
-    }
-    let metrics = metrics_different_first(comparison);
-    if let Some(metric) = metrics.first() {
-        let cells = cells_with(comparison, metric);
-        let over_all: String =
-            over_all_cells(comparison, metric).iter().map(|line| format!("{line}\n")).collect();
-        let text = |count: usize| {
-            let more = rest(cells.len() - count, "cell", "in the whole report");
-            let table = table(comparison, &cells[..count]).render_without(&OPTIONAL).0;
-            format!("\n{metric}\n{table}{more}{over_all}")
-        };
-        let lines = SCREEN_LINES.saturating_sub(out.lines().count() + 2);
-        out.push_str(&fitting(cells.len(), lines, text));
-    }
-    out.push_str(&format!("\n--full shows all {} figures of each cell\n", metrics.len()));
-    out
 }
 
 /// Returns all metrics: those that differ in a cell before those that do not.
@@ -165,31 +124,6 @@ pub(super) fn different(comparison: &Comparison) -> Vec<Found<'_>> {
     let mut all = changes(comparison);
     all.retain(|found| found.change.significance == Significance::Significant);
     all
-}
-
-/// Lays out a history on one screen: the answer, limits, and the figure that changed most.
-pub fn brief_history(history: &History, held: &[LimitResult]) -> String {
-    let mut out = paragraph("", "", &of_history(history));
-    verdicts(&mut out, held);
-    let change = |series: &&FigureHistory| {
-        let changes = series.changes.iter().filter_map(|change| change.shift);
-        changes.map(|shift| shift.share.abs()).fold(0.0, f64::max)
-    };
-    // The first of equal figures.
-    let most = history.series.iter().rev().max_by(|a, b| change(a).total_cmp(&change(b)));
-    if let Some(series) = most {
-        let text = |count: usize| {
-            let mut newest = series.clone();
-            newest.steps.drain(..series.steps.len() - count);
-            super::history::one(&newest, &history.by)
-        };
-        let lines = SCREEN_LINES.saturating_sub(out.lines().count() + 2);
-        out.push_str(&fitting(series.steps.len(), lines, text));
-    }
-    if !history.series.is_empty() {
-        out.push_str(&format!("\n--full shows all {} figures\n", history.series.len()));
-    }
-    out
 }
 
 /// Says which figures changed last, by how much and when.
@@ -259,52 +193,5 @@ mod tests {
                     changed by -1 to +1 % unseen.";
         assert_eq!(answer(&before, &[1002.0, 1008.0, 992.0, 1003.0]), same);
         assert!(answer(&[1000.0], &[500.0]).starts_with("No answer: 1 cell and too few runs"));
-    }
-
-    #[test]
-    fn a_narrow_comparison_has_each_column_once() {
-        let run = |sessions: u32, piops: f64| Observation {
-            factors: [("update_pct", sessions + 4), ("sessions", sessions)]
-                .map(|(key, value)| (key.to_owned(), value.to_string()))
-                .into(),
-            metrics: [("piops".to_owned(), piops)].into(),
-            ..Observation::default()
-        };
-        let runs = |by: f64| {
-            let all =
-                [1, 16].map(|sessions| [0.9, 1.0, 1.1].map(|x| run(sessions, 123e3 * x * by)));
-            ComparedSide { name: format!("by {by}"), observations: all.concat() }
-        };
-        let comparison = compare(&[runs(1.0), runs(2.0)], &Rules::default()).unwrap();
-        let shown = crate::table::within(80, || brief(&comparison, &[]));
-        assert_eq!(shown.matches("update_pct").count(), 1, "{shown}");
-        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
-        let names = shown.lines().find(|line| line.starts_with("update_pct")).unwrap();
-        let names: Vec<&str> = names.split_whitespace().collect();
-        let kept = ["update_pct", "sessions", "A", "B", "change", "%", "from", "to", "significant"];
-        assert_eq!(names, kept);
-        let wide = brief(&comparison, &[]);
-        assert_eq!(wide.matches("  n  ").count(), 2, "{wide}");
-    }
-
-    #[test]
-    fn a_comparison_fits_on_a_screen() {
-        let cell = |at: usize, piops: f64| Observation {
-            factors: vec![("sessions".to_owned(), at.to_string())],
-            metrics: [("piops".to_owned(), piops)].into(),
-            ..Observation::default()
-        };
-        let runs = |by: f64| {
-            let cells = (1..60).flat_map(|at| [0.99, 1.0, 1.01].map(|x| cell(at, 100.0 * x * by)));
-            ComparedSide { name: format!("by {by}"), observations: cells.collect() }
-        };
-        let comparison = compare(&[runs(1.0), runs(1.5)], &Rules::default()).unwrap();
-        let shown = brief(&comparison, &[]);
-        assert!(shown.lines().count() <= 40, "{shown}");
-        assert!(
-            shown.contains(" more cells in the whole report")
-                && shown.starts_with("59 of 59 cells"),
-            "{shown}"
-        );
     }
 }

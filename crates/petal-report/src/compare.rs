@@ -1,5 +1,6 @@
 //! A comparison as text, and as a CSV with a row per cell, metric and side.
 
+use super::answer::{letter, of_comparison};
 use super::exact_rows::ExactRows;
 use super::json::word;
 use super::numbers::{UNKNOWN, exact, or_dash, rate, signed_percent};
@@ -13,8 +14,6 @@ use petal_judge::price::Cost;
 use petal_judge::significance::Method;
 use petal_model::record::Severity;
 
-/// Sides are letters in tables: their names may be long.
-const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 /// Longest value in the table of differences; a longer one is cut.
 const VALUE_LETTERS_MAX: usize = 36;
 
@@ -29,7 +28,7 @@ pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
         out.push_str(&paragraph(&format!("{}  ", letter(at)), "   ", &side_words(at, side)));
     }
     out.push('\n');
-    out.push_str(&paragraph("", "", &super::answer::of_comparison(comparison)));
+    out.push_str(&paragraph("", "", &of_comparison(comparison)));
     findings(&mut out, comparison);
     verdicts(&mut out, held);
     for metric in &comparison.metrics {
@@ -116,10 +115,6 @@ pub(super) fn cost_table(costs: &[Cost]) -> Table {
         names.into_iter().chain(figures)
     });
     Table::headed(heading).with_rows(rows)
-}
-
-pub(super) fn letter(at: usize) -> String {
-    LETTERS.chars().nth(at).map_or_else(|| format!("#{}", at + 1), String::from)
 }
 
 pub(super) fn cells_with<'a>(

@@ -27,6 +27,7 @@ pub mod json;
 pub mod junit;
 pub mod listed;
 pub mod markdown;
+pub mod one_screen;
 mod os_text;
 pub mod petals;
 pub mod petals_text;

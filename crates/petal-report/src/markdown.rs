@@ -1,10 +1,8 @@
 //! A comparison and a history as a comment for a pull request: the answer, the cells that differ,
 //! and the rest folded.
 
-use super::answer::{different, of_comparison, of_history};
-use super::compare::{
-    cells_with, difference_table, letter, limit_table, side_findings, side_words,
-};
+use super::answer::{different, letter, of_comparison, of_history};
+use super::compare::{cells_with, difference_table, limit_table, side_findings, side_words};
 use super::history::{shifted, title, trend};
 use super::numbers::{or_dash, rate};
 use super::table::{Table, markdown};

@@ -1,13 +1,13 @@
 //! The page of a comparison: the answer, the change of each cell with its interval, then findings
 //! and figures.
 
-use super::super::answer::{metrics_different_first, of_comparison};
+use super::super::answer::{letter, metrics_different_first, of_comparison};
 use super::super::charts::{
     Chart, ChartFrame, ChartSeries, ChartUse, Color, Marker, Plot, PlotAxis, Scale, Variant, Word,
 };
 use super::super::compare::{
-    cells_with, changed, cost_table, difference_table, letter, limit_table, over_all_cells,
-    priced_load, reading, side_findings, side_words, table,
+    cells_with, changed, cost_table, difference_table, limit_table, over_all_cells, priced_load,
+    reading, side_findings, side_words, table,
 };
 use super::super::numbers::UNKNOWN;
 use super::super::table::Table;
