@@ -3,6 +3,7 @@
 use clap::{ArgMatches, Command};
 
 use petal_model::settings::table::CommandKind;
+use petal_report::numbers::counted;
 use petal_report::table::{SCREEN_LINES, rest};
 
 use super::args;
@@ -30,11 +31,13 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let settings = source::read(matches, CommandKind::Target, None, console)?;
     let dropped = source::open_alone(&settings, console)?.drop_data()?;
-    if dropped.is_empty() {
-        console.result_line(&format!("{}: nothing of petal's is there", settings.db.redacted()));
-    }
+    let parts = counted(dropped.len() as u64, "part");
+    console.result_line(&match dropped.is_empty() {
+        true => format!("{}: nothing of petal's is there", settings.db.redacted()),
+        false => format!("petal removed {parts} of its data:"),
+    });
     let shown = match console.is_brief(matches) {
-        true => dropped.len().min(SCREEN_LINES - 1),
+        true => dropped.len().min(SCREEN_LINES - 2),
         false => dropped.len(),
     };
     for line in &dropped[..shown] {

@@ -35,12 +35,12 @@ counts. A change is refused if the record contradicts its assumption.";
 
 /// Options that multiply a run's own values.
 const FACTORS: [(&str, &str); 6] = [
-    ("processors", "A run with so many times the processors, or the control group's quota"),
-    ("io-limit", "A run with so many times the control group's limit of I/O"),
-    ("rate", "A run with so many times its RATE"),
-    ("read-latency", "A run whose reads take so many times as long at the device"),
-    ("log-latency", "A run whose log writes take so many times as long"),
-    ("cache", "A run with so many times the database's cache"),
+    ("processors", "A run with N times the processors, or the control group's quota"),
+    ("io-limit", "A run with N times the control group's limit of I/O"),
+    ("rate", "A run with N times its RATE"),
+    ("read-latency", "A run whose reads take N times as long at the device"),
+    ("log-latency", "A run whose log writes take N times as long"),
+    ("cache", "A run with N times the database's cache"),
 ];
 
 pub fn command() -> Command {
@@ -55,7 +55,7 @@ pub fn command() -> Command {
         .arg(args::path("calibration", "PATH", "A calibration of the device under the data"))
         .args(FACTORS.map(factor).map(|arg: Arg| arg.help_heading("What if")))
         .arg(
-            value("update-pct", "N", "A run with so many percent of UPDATEs")
+            value("update-pct", "N", "A run with N percent of UPDATEs")
                 .value_parser(args::whole::<u8>(0, 100))
                 .help_heading("What if"),
         )

@@ -38,7 +38,7 @@ pub fn plan(plan: &ReplayPlan) -> String {
     });
     let heading = "per second | production | expected here | times";
     out.push_str(&Table::of_figures(heading).with_rows(rows).render());
-    bulleted(&mut out, "not alike ", &plan.of.not_imitated);
+    bulleted(&mut out, "differs   ", &plan.of.not_imitated);
     out
 }
 
@@ -81,7 +81,7 @@ pub fn replayed_load(run: &Run) -> Option<String> {
     out.push_str(&Table::of_figures(heading).with_rows(rows).render());
     out.push('\n');
     out.push_str(&paragraph("held      ", "          ", &held(run, of)));
-    bulleted(&mut out, "not alike ", &of.not_imitated);
+    bulleted(&mut out, "differs   ", &of.not_imitated);
     Some(out)
 }
 
@@ -144,7 +144,7 @@ pub fn break_point(found: &BreakPoint) -> String {
     out.push_str(&line(&format!("load      {}: {}", found.of.database, found.of.time)));
     out.push_str(&line(&format!("platform  {}", found.target)));
     bulleted(&mut out, "findings  ", &found.notes);
-    bulleted(&mut out, "not alike ", &found.of.not_imitated);
+    bulleted(&mut out, "differs   ", &found.of.not_imitated);
     out
 }
 

@@ -270,7 +270,8 @@ mod tests {
             let finding = run.summary.findings[0].clone();
             let grave = petal_model::record::Severity::Warning;
             let finding = petal_model::record::Finding { severity: grave, ..finding };
-            several.summary.findings = vec![finding; 9];
+            let message = "a long message of many words ".repeat(12);
+            several.summary.findings = vec![petal_model::record::Finding { message, ..finding }; 9];
             let shown = within(80, || crate::text::brief(&several, "petal-results/x"));
             assert!(shown.lines().count() <= 40, "{shown}");
             let tables = shown.lines().filter(|line| line.starts_with("---")).count();

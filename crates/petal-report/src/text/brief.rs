@@ -2,7 +2,7 @@
 //! path of the whole report.
 
 use super::super::run::{events, interference, outages};
-use super::super::table::{SCREEN_LINES, paragraph, rest};
+use super::super::table::{SCREEN_LINES, fitting_paragraphs, paragraph};
 use petal_model::record::{Run, Severity};
 
 /// Findings that are shown at most, the gravest; the rest is in the report.
@@ -25,9 +25,11 @@ pub fn brief_with(run: &Run, place: &str, end: &str) -> String {
     let top = answers.map(|answer| paragraph("", "  ", &answer)).collect::<String>() + "\n";
     let mut out = String::new();
     super::status(&mut out, run);
-    out.push_str(&findings(run));
-    out.push_str(&record(place));
-    out.push_str(end);
+    let end = record(place) + end;
+    let taken = [&top, &out, &end].map(|text| text.lines().count());
+    let taken = taken.iter().sum();
+    out.push_str(&findings(run, SCREEN_LINES.saturating_sub(taken)));
+    out.push_str(&end);
     let lines = SCREEN_LINES.saturating_sub(top.lines().count() + out.lines().count());
     top + &proof(run, lines) + &out
 }
@@ -57,9 +59,9 @@ fn brief_interference(run: &Run, place: &str) -> String {
     }
     out.push('\n');
     super::status(&mut out, run);
-    out.push_str(&findings(run));
-    out.push_str(&record(place));
-    out
+    let record = record(place);
+    let taken = out.lines().count() + record.lines().count();
+    out + &findings(run, SCREEN_LINES.saturating_sub(taken)) + &record
 }
 
 fn record(place: &str) -> String {
@@ -67,18 +69,18 @@ fn record(place: &str) -> String {
     format!("\n{}", paragraph("record ", "  ", &format!("{place}: {whole}")))
 }
 
-/// Lists errors, then warnings, with their meaning.
-fn findings(run: &Run) -> String {
+/// Lists errors, then warnings, with their meaning, in as many lines.
+fn findings(run: &Run, lines: usize) -> String {
     let findings = run.summary.findings.iter();
     let mut grave: Vec<_> = findings.filter(|finding| finding.severity != Severity::Info).collect();
     grave.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-    let mut out = String::new();
-    for finding in grave.iter().take(FINDINGS_MAX) {
-        let first = format!("- {}: ", finding.id);
+    let texts = grave.iter().map(|finding| {
         let text = format!("{}. {}", finding.message, finding.advice);
-        out.push_str(&paragraph(&first, "  ", &text));
-    }
-    out.push_str(&rest(grave.len().saturating_sub(FINDINGS_MAX), "finding", "in the report"));
+        paragraph(&format!("- {}: ", finding.id), "  ", &text)
+    });
+    let texts: Vec<String> = texts.collect();
+    let lines = lines.saturating_sub(1);
+    let out = fitting_paragraphs(&texts, FINDINGS_MAX, lines, "finding", "in the report");
     if out.is_empty() { out } else { format!("\n{out}") }
 }
 
