@@ -41,6 +41,7 @@ mod limited_by;
 mod limits;
 pub mod log_writes;
 pub mod next_cell;
+mod other_processors;
 mod others;
 pub mod outages;
 pub mod over_time;

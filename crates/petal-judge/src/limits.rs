@@ -7,7 +7,7 @@ use super::judgement::{
     FindingParts, Judgement, NoFinding::Clear, clear_if, info, known, seen, seen_on, unknown,
     warning,
 };
-use super::others::{self, Others};
+use super::other_processors::{self, Others};
 use super::physical;
 use petal_model::record::Run;
 use petal_model::record::os::HostSeen;
@@ -44,7 +44,7 @@ pub(super) fn is_others_work(run: &Run) -> bool {
 }
 
 fn others_prevail(run: &Run) -> Option<Others> {
-    others::at_work(run).filter(|others| others.processors > others.own)
+    other_processors::at_work(run).filter(|others| others.processors > others.own)
 }
 
 /// Reasons why the database ran out of processors.

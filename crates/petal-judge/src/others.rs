@@ -7,20 +7,17 @@ use super::judgement::{
     FindingParts, Judgement, NoFinding::Clear, advised, clear_if, known, seen, seen_on, warning,
 };
 use super::limits;
+use super::other_processors::{self, Others};
 use petal_model::numbers::bytes as size;
 use petal_model::record::Run;
 use petal_model::record::os::HostSeen;
 use petal_model::stats::counters::CommonCounter::{
     self, DoublewriteBytes, OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched,
 };
-use petal_model::stats::os::{DeviceCounts, OsInterval};
+use petal_model::stats::os::DeviceCounts;
 
 const DEVICE_SHARE_MIN: f64 = 0.20;
 const DEVICE_BYTES_MIN: u64 = 16 << 20;
-/// Others' share of the host's processors from which on they are reported, and the least part of
-/// one processor: the kernel's own threads work too.
-const PROCESSORS_SHARE_MIN: f64 = 0.10;
-const PROCESSORS_MIN: f64 = 0.25;
 /// Others' work in the database, as a share of petal's own. Less does not show in the figures.
 const IN_DATABASE_SHARE_MIN: f64 = 0.05;
 /// Others' work of up to this many blocks or rows is not reported.
@@ -159,7 +156,7 @@ pub(super) fn disk_below(run: &Run) -> Judgement {
 pub(super) fn processors(run: &Run) -> Judgement {
     self::seen(run, "processors")?;
     let host = known(run.database_host(), "this record has no processor times")?;
-    let others = others(run, host, &host.whole.sum);
+    let others = other_processors::of(run, host, &host.whole.sum);
     let others = known(others, "the processor time of the database's processes is not known")?;
     // That finding names them.
     clear_if(limits::is_others_work(run) || others.processors < others.processors_min())?;
@@ -173,81 +170,13 @@ pub(super) fn processors(run: &Run) -> Judgement {
     found.with(json!({ "other_processors": others.processors })).with(before.unwrap_or(json!({})))
 }
 
-/// Processors' worth of work that is neither petal's nor the database's.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Others {
-    pub processors: f64,
-    pub of: usize,
-    /// Petal's and the database's.
-    pub own: f64,
-}
-
-/// Returns others' work on the database's host over the whole run; None if a part of it is unknown.
-pub(super) fn at_work(run: &Run) -> Option<Others> {
-    let seen = run.database_host()?;
-    others(run, seen, &seen.whole.sum)
-}
-
-fn others(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<Others> {
-    let working = interval.working_processors()?;
-    let own_s = own_cpu_s(run, seen, interval)?;
-    let own = own_s / interval.seconds;
-    (interval.seconds > 0.0).then(|| Others {
-        own,
-        processors: (working - own).max(0.0),
-        of: interval.cpus.each.len(),
-    })
-}
-
-/// Returns the processors that others used in a part of the run; None if the seconds lack them. The
-/// number of processors is the whole run's, because seconds do not keep processors one by
-/// one.
-pub(super) fn between(run: &Run, from_s: f64, to_s: f64) -> Option<Others> {
-    let seen = run.database_host()?;
-    let of = seen.whole.sum.cpus.each.len();
-    let within = seen.seconds.iter().filter(|second| {
-        let middle_s = second.from_s + second.interval.seconds / 2.0;
-        (from_s..to_s).contains(&middle_s)
-    });
-    let (mut seconds, mut own_s, mut worked, mut all) = (0.0, 0.0, 0, 0);
-    for second in within {
-        let host = second.interval.cpus.host?;
-        seconds += second.interval.seconds;
-        own_s += own_cpu_s(run, seen, &second.interval)?;
-        worked += host.user + host.nice + host.system;
-        all += host.all();
-    }
-    (seconds > 0.0 && all > 0 && of > 0).then(|| {
-        let own = own_s / seconds;
-        let working = worked as f64 / all as f64 * of as f64;
-        Others { own, processors: (working - own).max(0.0), of }
-    })
-}
-
-impl Others {
-    /// The number of processors that others must use, or use in addition, to be reported.
-    pub fn processors_min(self) -> f64 {
-        PROCESSORS_MIN.max(PROCESSORS_SHARE_MIN * self.of as f64)
-    }
-}
-
-/// Processor time of petal and the database there; None if a part is unknown.
-fn own_cpu_s(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<f64> {
-    match (run.details.target.in_process, seen.file.is_some()) {
-        (true, false) => interval.petal_cpu_s(),
-        (true, true) => None,
-        (false, false) => Some(interval.petal_cpu_s()? + interval.server_cpu_s()?),
-        (false, true) => interval.server_cpu_s(),
-    }
-}
-
 fn processors_words(others: &Others) -> String {
     format!("others used {:.1} of the {} processors", others.processors, others.of)
 }
 
 /// Others' processors in the last look before the run, when petal was idle; None if they were few.
 fn before_run(run: &Run, seen: &HostSeen) -> Option<Others> {
-    let others = others(run, seen, seen.before.as_ref()?)?;
+    let others = other_processors::of(run, seen, seen.before.as_ref()?)?;
     (others.processors >= others.processors_min()).then_some(others)
 }
 

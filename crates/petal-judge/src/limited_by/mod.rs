@@ -9,7 +9,7 @@ mod waits;
 
 use serde_json::{Value, json};
 
-use super::{io_limits, limits, others, residence, waterfall};
+use super::{io_limits, limits, other_processors, residence, waterfall};
 use petal_model::numbers::decimal;
 use petal_model::record::Run;
 use petal_model::record::conclusions::{LimitedBy, Limiter};
@@ -60,7 +60,7 @@ fn on_the_way(run: &Run) -> Option<LimitedBy> {
     let by_request = waterfall::executed(run) == OperationSide::ByRequest;
     let way_us = run.details.server_round_trip_us.filter(|_| by_request)?;
     let on_processors_s =
-        others::at_work(run).map_or(0.0, |at_work| at_work.own * run.summary.elapsed_s);
+        other_processors::at_work(run).map_or(0.0, |at_work| at_work.own * run.summary.elapsed_s);
     let on_processors_s = on_processors_s.max(run.summary.petal_cpu_s.unwrap_or(0.0));
     let on_the_way_s = run.summary.ops.total as f64 * way_us / 1e6 - on_processors_s;
     let share = on_the_way_s / run.details.db_time_s;

@@ -2,7 +2,7 @@
 //! with its evidence; the reader decides whether it is the cause.
 
 use super::super::estimate;
-use super::super::others::Others;
+use super::super::other_processors::Others;
 use super::rate;
 use petal_model::numbers::decimal;
 use petal_model::record::Second;

@@ -11,7 +11,7 @@ use super::{
 use crate::judgement::{
     FindingParts, Judgement, NoFinding::Clear, clear_if, info, unknown, warning,
 };
-use crate::{and_more, others, trust, writes};
+use crate::{and_more, other_processors, trust, writes};
 use petal_model::numbers::bytes as size;
 use petal_model::record::{Run, Second, figures};
 
@@ -87,7 +87,7 @@ fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judge
 
 /// The fall of a stretch of a run's seconds, with the record's facts about that time.
 pub fn fall_of(run: &Run, seconds: &[&Second]) -> Option<Fall> {
-    fall::fall(seconds, &|from_s, to_s| others::between(run, from_s, to_s))
+    fall::fall(seconds, &|from_s, to_s| other_processors::between(run, from_s, to_s))
 }
 
 pub fn fall_words(fall: &Fall) -> String {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::predict::curves::DeviceCurves;
 use crate::predict::queues::{self, ServiceQueue};
-use crate::{io_limits, others, served};
+use crate::{io_limits, other_processors, served};
 use petal_model::numbers::decimal;
 use petal_model::record::Run;
 use petal_model::record::os_figures::HostFigures;
@@ -47,8 +47,8 @@ impl ProcessorWork {
             false => run.why_database_host_is_unseen().to_owned(),
         };
         let group = run.database_host().and_then(|seen| HostFigures::of(seen).group);
-        let on_host = others::at_work(run);
-        let free = |it: &others::Others| (it.of as f64 - it.processors).max(0.05);
+        let on_host = other_processors::at_work(run);
+        let free = |it: &other_processors::Others| (it.of as f64 - it.processors).max(0.05);
         let own = on_host.as_ref().map(|it| it.own).filter(|own| *own > 0.0);
         if let Some(group) = group {
             // A control group may have a quota, and no count of its use.
