@@ -9,6 +9,8 @@ use petal_model::record::costs::{
     PricedSetting,
 };
 
+/// Lines of a screen.
+const LINES_MAX: usize = SCREEN_LINES + 1;
 /// Notes on the screen.
 const NOTES_MAX: usize = 3;
 
@@ -52,7 +54,7 @@ pub fn render(costs: &Costs) -> String {
     out.push('\n');
     let notes = notes(costs);
     let notes = notes.iter().map(|note| paragraph("- ", "  ", note)).collect::<Vec<_>>();
-    let room = SCREEN_LINES.saturating_sub(out.lines().count());
+    let room = LINES_MAX.saturating_sub(out.lines().count());
     out + &fitting_paragraphs(&notes, NOTES_MAX, room, "note", "in costs.json")
 }
 
@@ -100,8 +102,7 @@ fn served(costs: &Costs) -> String {
     let of = |pct| costs.cell(CostAccess::Random, 1, Some(pct));
     let hits = CACHED_PCTS.map(|pct| or_dash(of(pct).and_then(hit_share), percent));
     let meant = CACHED_PCTS.map(|pct| pct.to_string());
-    let proved =
-        format!("by the cache {} % of the blocks (meant: {})", hits.join(", "), meant.join(", "));
+    let proved = format!("by the cache {} % (meant: {})", hits.join(", "), meant.join(", "));
     let missed = of(0).and_then(|cell| {
         let read = sum(&cell.samples, |sample| sample.server_read_bytes)?;
         let missed =
@@ -116,13 +117,12 @@ fn served(costs: &Costs) -> String {
         ),
         (None, None) => "which other layer served the rest is unknown".to_owned(),
     };
-    let device = [("a random", CostAccess::Random), ("a sequential", CostAccess::Sequential)]
+    let device = [("random", CostAccess::Random), ("sequential", CostAccess::Sequential)]
         .map(|(what, access)| Some((what, request(costs.cell(access, 1, Some(0))?)?)));
     let device = match device {
-        [Some((random, one)), Some((sequential, many))] => format!(
-            "; {}: {random} request {one}, {sequential} one {many}",
-            costs.devices.join(", ")
-        ),
+        [Some((random, one)), Some((sequential, many))] => {
+            format!("; {}: {random} requests {one}, {sequential} {many}", costs.devices.join(", "))
+        }
         _ => String::new(),
     };
     format!("{proved}; {of_devices}{device}")
