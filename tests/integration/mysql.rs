@@ -446,6 +446,10 @@ fn a_refused_login_says_why_and_shows_no_password() {
     let setup = ["setup", "--db", &at("s3cret"), "-s", "1", "--scale", "16M"];
     let missing = "reading mysql.innodb_index_stats, with which petal proves a load";
     work.petal(setup).exits(3).telling(&[missing, "1142"]);
+    let reported = check(&at("s3cret")).exited(1).stdout;
+    let mut lines = reported.lines();
+    let statistics = lines.find(|line| line.contains("privilege: block statistics")).unwrap();
+    assert!(statistics.starts_with("WARNING"), "{reported}");
     assert!(open_with(&at("s3cret"), Settings::default()).loaded().unwrap().is_empty());
 }
 

@@ -134,7 +134,10 @@ pub fn before_load(fact: &LoadFact) -> Check {
 pub fn privilege(privilege: &Privilege) -> Check {
     let seen = match privilege.is_granted {
         true => ("granted", CheckResult::Good, ""),
-        false => ("missing", CheckResult::Note, privilege.advice.as_str()),
+        false => {
+            let verdict = if privilege.is_needed { CheckResult::Warn } else { CheckResult::Note };
+            ("missing", verdict, privilege.advice.as_str())
+        }
     };
     judged(format!("privilege: {}", privilege.what), &privilege.without, seen)
 }

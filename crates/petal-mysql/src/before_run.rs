@@ -41,6 +41,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         privileges.push(Privilege {
             what: "UPDATEs".to_owned(),
             is_granted: client.run(&try_update(first)).is_ok(),
+            is_needed: false,
             without: "The user can only run with UPDATE_PCT=0.".to_owned(),
             advice: "GRANT SELECT, UPDATE ON the database TO the user".to_owned(),
         });
@@ -50,6 +51,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
     privileges.push(Privilege {
         what: "block statistics".to_owned(),
         is_granted: client.query::<i64>(&proof).is_ok(),
+        is_needed: schemas.is_empty(),
         without: "A load cannot be proved, so the user cannot load here.".to_owned(),
         advice: texts.proof_grant.to_owned(),
     });
@@ -58,12 +60,14 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         None => Privilege {
             what: "I/O timing".to_owned(),
             is_granted: storage.is_timed(&mut client),
+            is_needed: false,
             without: "The latency of a single-block read is then unknown.".to_owned(),
             advice: texts.untimed.to_owned(),
         },
         Some(&first) => Privilege {
             what: "flush".to_owned(),
             is_granted: storage.flush(&mut client, first).is_ok(),
+            is_needed: false,
             without: "Changes that a run left in memory are then written in the next one, within \
                       its figures."
                 .to_owned(),

@@ -227,17 +227,19 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
     let privilege = |what: &str, is_granted: bool, without: &str, advice: &str| Privilege {
         what: what.to_owned(),
         is_granted,
+        is_needed: false,
         without: without.to_owned(),
         advice: advice.to_owned(),
     };
     let published = publications::refusal(&mut client, schemas)?;
     let mut ask = |sql: &str| is_granted(&mut client, sql, schemas);
-    let mut privileges = vec![privilege(
+    let load = privilege(
         "load and drop",
         ask("SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')")?,
         "The role cannot load data here; runs on loaded data do not need it.",
         "GRANT CREATE ON DATABASE ... TO the role",
-    )];
+    );
+    let mut privileges = vec![Privilege { is_needed: schemas.is_empty(), ..load }];
     if schemas.is_empty() {
         // The check of the timing itself reports on loaded data.
         privileges.push(privilege(

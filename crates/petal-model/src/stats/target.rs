@@ -123,6 +123,8 @@ pub struct Privilege {
     /// Name of the work, such as `checkpoint`.
     pub what: String,
     pub is_granted: bool,
+    /// True if no load is possible without it.
+    pub is_needed: bool,
     /// Effect on a test if it is missing, in one sentence.
     pub without: String,
     pub advice: String,
