@@ -8,7 +8,7 @@ use super::client::Client;
 use super::connect::Endpoint;
 use super::filling::{self, Filling};
 use super::session_server::make_routine;
-use super::{in_use, schema, servers, trust};
+use super::{in_use, schema, servers};
 use petal_engine::server::endpoint::REPLACE_LOCK_LIMIT;
 use petal_engine::server::liveness;
 use petal_engine::server::loader::{
@@ -137,7 +137,7 @@ impl Loader<'_> {
         let there = schema::tables(client)?;
         let (mut names, mut replaced) = (Vec::new(), Vec::new());
         for &number in &self.load.plan.schemas {
-            for table in trust::TABLES {
+            for table in schema::TABLES {
                 let to = format!("{}_{table}", schema::name(number));
                 if there.iter().any(|(name, _)| *name == to) {
                     let aside = format!("{}_{table}", schema::replaced_name(number));
@@ -167,7 +167,7 @@ impl Loader<'_> {
         let Ok(mut client) = self.endpoint.connect_to_clean_up() else { return };
         for &number in &self.load.plan.schemas {
             let name = schema::loading_name(number);
-            for table in trust::TABLES {
+            for table in schema::TABLES {
                 let _ = client.run(&format!("DROP TABLE IF EXISTS {name}_{table}"));
             }
         }

@@ -17,6 +17,10 @@ use petal_model::workload::row::COLUMNS;
 
 /// Every table of petal's begins its comment with this.
 pub const MARK: &str = "petal test data";
+/// The tables of a schema, without its name.
+pub const TABLES: [&str; 3] = ["meta", "cf1", "cf2"];
+/// Comment of the routine; its number is raised when the text of the routine changes.
+pub const ROUTINE_COMMENT: &str = "loop of petal, version 5";
 
 pub fn name(schema: u32) -> String {
     format!("petal{schema}")
@@ -93,7 +97,7 @@ pub fn routine(schema: &str) -> String {
         .replace("{update_first_two}", &update("petal1", 2))
         .replace("{update_first_all}", &update("petal1", COLUMNS))
         .replace("{ended}", ended)
-        .replace("{comment}", trust::ROUTINE_COMMENT)
+        .replace("{comment}", ROUTINE_COMMENT)
         .replace("{schema}", schema)
 }
 
@@ -133,7 +137,7 @@ pub fn write_meta(client: &mut Client, plan: &LoadPlan, schema: u32) -> Result<(
 }
 
 pub fn read_meta(client: &mut Client, schema: u32) -> Result<SchemaMeta> {
-    trust::check_tables(client, &name(schema))?;
+    trust::check_tables(client, &name(schema), &TABLES)?;
     let table = format!("{}_meta", name(schema));
     let rows: Vec<(String, String)> = client
         .query(&format!("SELECT name, value FROM {table}"))

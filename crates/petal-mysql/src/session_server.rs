@@ -220,7 +220,7 @@ fn ensure_routine(work: &mut Work, number: u32) -> Result<()> {
 pub fn make_routine(client: &mut Client, number: u32) -> Result<()> {
     let name = schema::name(number);
     let routine = schema::routine(&name);
-    if trust::is_petals(client, &name, &routine)? {
+    if trust::is_petals(client, &name, &routine, schema::ROUTINE_COMMENT)? {
         return Ok(());
     }
     let doing = format!("making {name}_run from its text (LOOP=client needs none)");

@@ -6,10 +6,6 @@
 use super::client::Client;
 use petal_engine::{EngineError, Result};
 
-/// The tables of a schema, without its name.
-pub const TABLES: [&str; 3] = ["meta", "cf1", "cf2"];
-/// Comment of the routine; its number is raised when the text of the routine changes.
-pub const ROUTINE_COMMENT: &str = "loop of petal, version 5";
 /// The account of the connection, as information_schema writes it.
 const ME: &str = "CONCAT('''', LEFT(CURRENT_USER(), CHAR_LENGTH(CURRENT_USER()) - 1 \
     - CHAR_LENGTH(SUBSTRING_INDEX(CURRENT_USER(), '@', -1))), '''@''', \
@@ -45,8 +41,9 @@ pub fn check_users(client: &mut Client) -> Result<()> {
 }
 
 /// Refuses a schema whose tables are views, or have others' code on them.
-pub fn check_tables(client: &mut Client, name: &str) -> Result<()> {
-    let tables = TABLES.map(|table| format!("'{name}_{table}'")).join(", ");
+pub fn check_tables(client: &mut Client, name: &str, tables: &[&str]) -> Result<()> {
+    let tables: Vec<String> = tables.iter().map(|table| format!("'{name}_{table}'")).collect();
+    let tables = tables.join(", ");
     let sql = format!(
         "SELECT CONCAT(table_name, ' is a ', LOWER(table_type)) FROM information_schema.tables \
          WHERE table_schema = DATABASE() AND table_name IN ({tables}) \
@@ -70,7 +67,12 @@ pub fn check_tables(client: &mut Client, name: &str) -> Result<()> {
 
 /// Whether a schema's routine is this petal's by its text, so that it needs not be made. A text
 /// that the server does not show is not.
-pub fn is_petals(client: &mut Client, name: &str, routine: &str) -> Result<bool> {
+pub fn is_petals(
+    client: &mut Client,
+    name: &str,
+    routine: &str,
+    routine_comment: &str,
+) -> Result<bool> {
     let sql = format!(
         "SELECT COALESCE(routine_definition, ''), security_type, routine_comment \
          FROM information_schema.routines \
@@ -81,5 +83,5 @@ pub fn is_petals(client: &mut Client, name: &str, routine: &str) -> Result<bool>
         client.ask(&format!("looking for {name}_run"), &sql)?;
     let text = routine.find("\nBEGIN").map_or("", |at| routine[at..].trim());
     Ok(matches!(found.as_slice(), [(definition, security, comment)]
-        if definition.trim() == text && security == "INVOKER" && comment == ROUTINE_COMMENT))
+        if definition.trim() == text && security == "INVOKER" && comment == routine_comment))
 }
