@@ -9,7 +9,7 @@ run of petal demo. Then petal predict says what another capacity would give, fro
 change, and the change is made and measured. Slow devices and logs are those of slow_disk.py. Prints the tables of docs/limits.md. PostgreSQL and MariaDB are private servers of Debian's packages.
 Usage: bench-limits.py PETAL [DIRECTORY]
   ONLY=sqlite,device,postgres,mariadb,experiments,demo,whatif   these parts alone
-  NAMED='200 writes/s,a way'                          situations, or options of what-ifs, with one of these in their name
+  NAMED='200 writes/s;a way'                          situations, or options of what-ifs, with one of these in their name
   SECONDS_EACH=4 ROUNDS=1 EXPERIMENT_SECONDS=60     a longer measurement
 """
 import asyncio, atexit, collections, json, math, os, pathlib, shutil, signal, subprocess, sys, tempfile, threading, time
@@ -23,7 +23,8 @@ V2 = (CGROUP / "cgroup.controllers").exists()
 SECONDS, ROUNDS, STEP = int(os.environ.get("SECONDS_EACH", 4)), int(os.environ.get("ROUNDS", 1)), 0.2
 PARTS = ["sqlite", "device", "postgres", "mariadb", "experiments", "demo", "whatif"]
 ONLY = os.environ.get("ONLY", ",".join(PARTS)).split(",")
-NAMED = os.environ.get("NAMED", "").split(",")
+# Names have commas.
+NAMED = os.environ.get("NAMED", "").split(";")
 # Elasticities under this count as none: no resource of the situation limits.
 LEAST = 0.25
 # Bytes of memory for PostgreSQL and its page cache, so that reads reach the device.
@@ -71,6 +72,8 @@ def situations():
     yield "sqlite", "500 writes/s", 1, "--update-pct 50", dict(cpu=1.6, writes=500)
     yield "sqlite", "500 writes/s", 4, "--update-pct 30", dict(cpu=1.6, writes=500)
     yield "sqlite", "2,000 reads/s", 8, "--update-pct 20", dict(cpu=1.6, reads=2000)
+    # The writes hold checkpoints alone.
+    yield "sqlite", "3,000 reads/s, 200 writes/s", 8, "--update-pct 2 --work-unit 16", dict(cpu=1.6, reads=3000, writes=200)
     for sessions in (1, 8):
         yield "device", "0.1 processors", sessions, "--update-pct 0", dict(cpu=0.1, reads=100000)
     for sessions, reads in [(1, 1000), (4, 1000), (16, 3000), (64, 3000)]:

@@ -85,6 +85,7 @@ mod ranks;
 mod read_files;
 mod recording_mysql;
 mod recording_servers;
+mod replicas;
 mod room;
 mod rows;
 mod sandbox;

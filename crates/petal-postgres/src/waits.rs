@@ -67,7 +67,7 @@ fn class(kind: &str, event: &str) -> WaitClass {
         ("LWLock", "WALWrite" | "WALWriteLock") => WaitClass::Commit,
         ("LWLock" | "BufferPin", _) => WaitClass::Concurrency,
         ("Lock", _) => WaitClass::Application,
-        ("IPC", "SyncRep") => WaitClass::Commit,
+        ("IPC", "SyncRep") => WaitClass::Replica,
         ("Client", _) => WaitClass::Network,
         ("Activity", _) => WaitClass::Idle,
         _ => WaitClass::Other,
@@ -85,6 +85,7 @@ mod tests {
         assert_eq!(class("IO", "DataFileRead"), WaitClass::UserIo);
         assert_eq!(class("IO", "WALSync"), WaitClass::Commit);
         assert_eq!(class("LWLock", "WALWrite"), WaitClass::Commit);
+        assert_eq!(class("IPC", "SyncRep"), WaitClass::Replica);
         assert_eq!(class("Lock", "transactionid"), WaitClass::Application);
         assert_eq!((name("", ""), class("", "")), (ON_CPU.to_owned(), WaitClass::Cpu));
     }

@@ -119,6 +119,9 @@ fn by_residence(run: &Run) -> Option<LimitedBy> {
         PlaceOfTime::Writes => (Limiter::Log, format!("log writes and syncs ({spent})")),
         PlaceOfTime::Network => (Limiter::Network, format!("network ({spent})")),
         PlaceOfTime::Waits => match longest_class(run).map(|(class, _)| class) {
+            Some(WaitClass::Replica) => {
+                (Limiter::Replica, format!("commits that wait for a replica ({spent})"))
+            }
             Some(WaitClass::Concurrency) => {
                 (Limiter::Contention, format!("contention inside the database ({spent})"))
             }

@@ -54,6 +54,7 @@ pub(super) fn waited_for(run: &Run) -> LimitedBy {
         WaitClass::UserIo => return reads_waited_for(run, time_us, &words, evidence),
         // Not commits alone: a changed block is written after its log, and who needs room waits.
         WaitClass::Commit => (Limiter::Log, "log writes and syncs"),
+        WaitClass::Replica => (Limiter::Replica, "commits that wait for a replica"),
         WaitClass::Concurrency => (Limiter::Contention, "contention inside the database"),
         WaitClass::Application => (Limiter::Locks, "locks of other sessions"),
         WaitClass::Configuration => (Limiter::LogRoom, "room in the log or a buffer"),

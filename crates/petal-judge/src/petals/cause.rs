@@ -109,11 +109,12 @@ impl Pair<'_> {
 
     /// The classes whose share of DB time grew, the one that grew most first.
     fn waits(&self) -> Vec<(&'static str, String)> {
-        use WaitClass::{Application, Commit, Concurrency, Configuration};
+        use WaitClass::{Application, Commit, Concurrency, Configuration, Replica};
         let classes = [
             (Concurrency, "locks", "latches and locks inside the database"),
             (Application, "locks", "locks of other sessions"),
             (Commit, "log", "log writes and syncs"),
+            (Replica, "replica", "commits that wait for a replica"),
             (Configuration, "log", "room in the log or a buffer"),
         ];
         let mut grown: Vec<(f64, &'static str, String)> = classes

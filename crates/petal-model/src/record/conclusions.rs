@@ -133,6 +133,8 @@ pub enum Limiter {
     /// Waits of the sessions, by class, that took at least half of DB time.
     Reads,
     Log,
+    /// Commits that wait for another server.
+    Replica,
     Contention,
     Locks,
     LogRoom,

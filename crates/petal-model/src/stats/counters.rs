@@ -465,8 +465,10 @@ pub enum WaitClass {
     UserIo,
     /// Background work: checkpoint, vacuum, log recycling.
     SystemIo,
-    /// Making a commit durable.
+    /// Making a commit durable on this server.
     Commit,
+    /// A commit waits until another server has it.
+    Replica,
     /// Rows or tables held by another session.
     Application,
     /// Structures inside the database held by another session: latches, the writer lock.
@@ -485,6 +487,7 @@ impl WaitClass {
             Self::UserIo => "User I/O",
             Self::SystemIo => "System I/O",
             Self::Commit => "Commit",
+            Self::Replica => "Replica",
             Self::Application => "Application",
             Self::Concurrency => "Concurrency",
             Self::Configuration => "Configuration",

@@ -31,7 +31,7 @@ pub fn table(runs: &[(&str, &Run)], optional: &[&str]) -> String {
     }
     let note = "sel, upd: latencies of whole operations in us, of the steady window, like ops/s; redo: MB/s; \
                 commits: acknowledged to petal in the whole run; commit wait s: its time in waits of the \
-                class Commit";
+                classes Commit and Replica";
     format!("{}\n{}", table.render_without(optional).0, paragraph("", "  ", note))
 }
 
@@ -44,7 +44,8 @@ fn loop_side(run: &Run) -> Option<&str> {
 
 /// None if the database reported no waits.
 fn commit_waits_s(run: &Run) -> Option<f64> {
-    let waits = run.summary.waits.iter().filter(|wait| wait.class == WaitClass::Commit);
+    let of_commits = |class| matches!(class, WaitClass::Commit | WaitClass::Replica);
+    let waits = run.summary.waits.iter().filter(|wait| of_commits(wait.class));
     run.is_counted().then(|| waits.map(|wait| wait.time_us).sum::<f64>() / 1e6)
 }
 
@@ -66,8 +67,8 @@ mod tests {
           2  client                   client    914   10,972             -           4.52    13,195
 
         sel, upd: latencies of whole operations in us, of the steady window, like ops/s; redo: MB/s;
-          commits: acknowledged to petal in the whole run; commit wait s: its time in waits of the class
-          Commit
+          commits: acknowledged to petal in the whole run; commit wait s: its time in waits of the
+          classes Commit and Replica
         ");
     }
 }

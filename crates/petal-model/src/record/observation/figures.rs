@@ -129,11 +129,14 @@ fn hit_pct(io: &IoCounts) -> Option<f64> {
 
 /// The share of DB time of each class of waits.
 fn waits(run: &Run, put: PutFigure<'_>) {
-    use WaitClass::{Application, Commit, Concurrency, Configuration, Network, Other, UserIo};
+    use WaitClass::{
+        Application, Commit, Concurrency, Configuration, Network, Other, Replica, UserIo,
+    };
     if run.summary.waits.is_empty() {
         return;
     }
-    for class in [UserIo, Commit, Concurrency, Application, Configuration, Network, Other] {
+    for class in [UserIo, Commit, Replica, Concurrency, Application, Configuration, Network, Other]
+    {
         let of_class = run.summary.waits.iter().filter(|wait| wait.class == class);
         let time_us: f64 = of_class.map(|wait| wait.time_us).sum();
         put(&metric::wait(class), run.share_of_db_time(time_us).map(|share| share * 100.0));
