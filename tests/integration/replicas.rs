@@ -19,7 +19,7 @@ fn loaded(url: &str) -> Workplace {
 
 fn run(work: &Workplace, url: &str) -> Value {
     let args = ["run", "--db", url, "-t", "8", "--update-pct", "100", "--work-unit", "4"];
-    work.petal([&args[..], &["--run-time", "4", "--json"]].concat()).exits(0).json()
+    work.petal([&args[..], &["--run-time", "3", "--json"]].concat()).exits(0).json()
 }
 
 /// Proves the verdict: as long as commits wait for the replica, its answers' time makes the throughput.
@@ -30,8 +30,8 @@ fn is_limited_by_the_replica(work: &Workplace, url: &str, mut answer_after: impl
         assert_eq!(run["limited_by"]["by"], "replica", "{:#}", run["limited_by"]);
         number(&run, "/per_second/ops")
     });
-    let ratio = ops[0] / ops[1];
-    assert!((1.5..2.5).contains(&ratio), "{ops:?}");
+    // Twice, but for chance.
+    assert!(ops[0] >= ops[1] * 1.5, "{ops:?}");
 }
 
 fn is_not(work: &Workplace, url: &str) {
@@ -79,21 +79,26 @@ fn a_semi_synchronous_replica_of_mariadb_is_named() {
     let at = &primary.sql("", "SHOW MASTER STATUS")[0];
     let source = format!(
         "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {}, MASTER_USER = 'petal', \
-         MASTER_LOG_FILE = '{}', MASTER_LOG_POS = {}; START SLAVE IO_THREAD",
+         MASTER_LOG_FILE = '{}', MASTER_LOG_POS = {}",
         proxy.port, at[0], at[1]
     );
     replica.sql("", &source);
-    for point in ["AFTER_COMMIT", "AFTER_SYNC"] {
+    for point in ["AFTER_SYNC", "AFTER_COMMIT"] {
         let wait_point = format!("SET GLOBAL rpl_semi_sync_master_wait_point = {point}");
         primary.sql("", &wait_point);
         primary.sql("", "SET GLOBAL rpl_semi_sync_master_timeout = 60000");
         primary.sql("", "SET GLOBAL rpl_semi_sync_master_enabled = ON");
+        replica.sql("", "START SLAVE IO_THREAD");
         until("a replica that acknowledges", || {
             let clients = "SHOW STATUS LIKE 'Rpl_semi_sync_master_clients'";
             primary.sql("", clients)[0][1] == "1"
         });
+        // Ends when the replica has all that was before it.
+        primary.sql("waits", "CREATE OR REPLACE TABLE copied (id INT)");
         is_limited_by_the_replica(&work, &url, |time| proxy.delay(time / 2));
         primary.sql("", "SET GLOBAL rpl_semi_sync_master_enabled = OFF");
+        replica.sql("", "STOP SLAVE");
+        proxy.delay(Duration::ZERO);
         is_not(&work, &url);
     }
 }
