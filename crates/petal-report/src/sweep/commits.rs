@@ -67,8 +67,8 @@ mod tests {
           2  client                   client    914   10,972             -           4.52    13,195
 
         sel, upd: latencies of whole operations in us, of the steady window, like ops/s; redo: MB/s;
-          commits: acknowledged to petal in the whole run; commit wait s: its time in waits of the
-          classes Commit and Replica
+          commits: acknowledged to petal in the whole run; commit wait s: its time in waits of the classes
+          Commit and Replica
         ");
     }
 }
