@@ -2,11 +2,12 @@
 //! uses: an ext4 on a loop device.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
 use crate::support::{
-    ALONE, ControlGroup, Mount, Workplace, findings, number, record, skip, until,
+    self, ALONE, ControlGroup, Mount, Workplace, findings, number, record, skip, until,
 };
 use crate::{server_mysql, server_postgres};
 
@@ -63,6 +64,20 @@ fn a_control_groups_limit_on_the_device_is_what_limits_the_run() {
     assert!(findings(&run).contains(&"io-limit"), "{run}");
     let limited = report.stdout.split("limited by: ").nth(1).unwrap();
     assert!(limited.starts_with("the control group's limit of 500 reads a second"), "{limited}");
+    // Others read far more than that from the device, outside of the group, and the run does not.
+    let reads = format!(
+        "while dd if={} of=/dev/null bs=4k iflag=direct status=none; do :; done",
+        disk.device()
+    );
+    let mut others = Command::new("timeout").args(["60", "sh", "-c", &reads]).spawn().unwrap();
+    let args = ["run", "-t", "2", "--rate", "20", "--arrivals", "even", "--update-pct", "0"];
+    let args =
+        [&args[..], &["--work-unit", "8", "--run-time", "4", "--json", "--db", &url]].concat();
+    let run = work.petal(args).watching().after(&group.joined()).exits(0).json();
+    support::run("kill", &[&others.id().to_string()]).unwrap();
+    others.wait().unwrap();
+    assert_eq!(run["limited_by"]["by"], "rate", "{:#}", run["limited_by"]);
+    assert!(!findings(&run).contains(&"io-limit"), "{run}");
 }
 
 /// The file of a loop device is in the page cache, or is itself in memory: no drive reads anything.

@@ -7,7 +7,6 @@ use super::host::limit_words;
 use super::judgement::{FindingParts, Judgement, NoFinding::Clear, warning};
 use petal_model::record::Run;
 use petal_model::stats::cgroup::{IoLimit, IoLimitKind};
-use petal_model::stats::os::DeviceCounts;
 
 /// Share of a limit from which on it held a run back.
 const REACHED_SHARE_MIN: f64 = 0.90;
@@ -69,25 +68,39 @@ fn rates(run: &Run) -> Vec<ReachedLimit<'_>> {
     let own = run.details.target.local.then_some(run.details.host.as_ref()).flatten();
     let serves = |limit: &&IoLimit| limit.of_server != run.details.target.in_process;
     let limits = own.iter().flat_map(|own| &own.io_limits).filter(serves);
-    let rates = limits.filter_map(|limit| {
-        let counts = device(run, &limit.device)?;
-        let count = match limit.kind {
-            IoLimitKind::ReadRequests => counts.read_requests,
-            IoLimitKind::WriteRequests => counts.write_requests,
-            IoLimitKind::ReadBytes => counts.read_bytes,
-            IoLimitKind::WriteBytes => counts.write_bytes,
-        };
+    let rates = limits.clone().filter_map(|limit| {
+        // With several limits of a kind it is not known to which a group's count belongs.
+        let is_alone = limits.clone().filter(|other| other.kind == limit.kind).count() == 1;
+        let of_group = of_group(run, limit.kind).filter(|_| is_alone);
+        let count = of_group.or_else(|| of_device(run, limit))?;
         (seconds > 0.0).then(|| ReachedLimit { limit, per_second: count as f64 / seconds })
     });
     rates.collect()
 }
 
-/// Returns the counts of one device of the stack; for an unwatched device, the counts of the data's
+/// The limited group's own count. None if it is not counted.
+fn of_group(run: &Run, kind: IoLimitKind) -> Option<u64> {
+    let counts = &run.database_host_sums()?.counts;
+    match kind {
+        IoLimitKind::ReadRequests => counts.group_read_requests,
+        IoLimitKind::WriteRequests => counts.group_write_requests,
+        IoLimitKind::ReadBytes => counts.group_read_bytes,
+        IoLimitKind::WriteBytes => counts.group_write_bytes,
+    }
+}
+
+/// The count of the limited device, other programs' included; for an unwatched device, of the data's
 /// own.
-fn device(run: &Run, name: &str) -> Option<DeviceCounts> {
+fn of_device(run: &Run, limit: &IoLimit) -> Option<u64> {
     let sums = run.database_host_sums().and_then(|sums| sums.devices.as_ref());
-    let named = sums.and_then(|all| all.iter().find(|device| device.name == name));
-    named.map(|device| device.counts).or(run.details.device)
+    let named = sums.and_then(|all| all.iter().find(|device| device.name == limit.device));
+    let counts = named.map(|device| device.counts).or(run.details.device)?;
+    Some(match limit.kind {
+        IoLimitKind::ReadRequests => counts.read_requests,
+        IoLimitKind::WriteRequests => counts.write_requests,
+        IoLimitKind::ReadBytes => counts.read_bytes,
+        IoLimitKind::WriteBytes => counts.write_bytes,
+    })
 }
 
 pub(super) fn judge(run: &Run) -> Judgement {
@@ -135,5 +148,19 @@ mod tests {
         let mut server = limited(0.99, true);
         server.details.target.in_process = false;
         assert_eq!(reached(&server).len(), 1);
+    }
+
+    #[test]
+    fn others_on_the_device_do_not_count_towards_the_limit_of_a_group() {
+        let mut run = limited(0.99, false);
+        let all = run.details.device.unwrap().read_requests;
+        let sums = &mut run.details.os.get_or_insert_default().whole.sum;
+        sums.counts.group_read_requests = Some(all / 2);
+        assert!(reached(&run).is_empty());
+        assert!(nearest(&run).unwrap().share() < 0.5);
+        // A second limit of this kind: whose count it is is not known.
+        let limits = &mut run.details.host.as_mut().unwrap().io_limits;
+        limits.push(IoLimit { device: "vdb".into(), ..limits[0].clone() });
+        assert!(!reached(&run).is_empty());
     }
 }

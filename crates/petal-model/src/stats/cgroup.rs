@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::devices::Roots;
 use super::tree::{number, number_after, read};
-pub use io_limits::{IoLimit, IoLimitKind};
+pub use io_limits::{GroupIo, IoLimit, IoLimitKind};
 
 /// The first hierarchy writes "no limit" as the largest number of whole pages.
 pub(super) const UNLIMITED_BYTES: u64 = 1 << 62;

@@ -27,8 +27,8 @@ use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use super::cgroup::{GroupClock, Groups};
-use super::devices::{DataDevices, Roots};
+use super::cgroup::{GroupClock, GroupIo, Groups, IoLimitKind};
+use super::devices::{DataDevices, Roots, StorageLayer};
 use super::tree::number_after;
 
 use calls::ServerCalls;
@@ -86,18 +86,19 @@ pub struct GroupLimit {
     pub file: String,
 }
 
-/// The control group that grants its processes least; without a limit, none.
+/// The control groups that grant their processes least; without a limit, none.
 #[derive(Debug, Default)]
 struct WatchedGroup {
     clock: GroupClock,
     limit: Option<GroupLimit>,
+    io: GroupIo,
 }
 
 impl WatchedGroup {
-    fn around(roots: &Roots, process: &str) -> Self {
+    fn around(roots: &Roots, process: &str, layers: &[StorageLayer]) -> Self {
         let groups = Groups::of(roots, process);
         let limit = groups.cpu_quota().map(|(processors, file)| GroupLimit { processors, file });
-        Self { clock: groups.clock(), limit }
+        Self { clock: groups.clock(), limit, io: groups.io(layers) }
     }
 }
 
@@ -140,9 +141,9 @@ impl Probe {
             servers,
             group: match is_unseen {
                 true => WatchedGroup::default(),
-                false => WatchedGroup::around(&roots, &who),
+                false => WatchedGroup::around(&roots, &who, &devices.layers),
             },
-            petal_group: WatchedGroup::around(&roots, "self"),
+            petal_group: WatchedGroup::around(&roots, "self", &[]),
             interfaces: network.then(|| Interfaces::find(&roots)),
             disks: Mutex::new(Disks::new(devices)),
             requests: None,
@@ -244,6 +245,11 @@ impl Probe {
         counts.group_periods = time.periods;
         counts.group_throttled_periods = time.throttled_periods;
         counts.group_throttled_us = time.throttled_us;
+        let io = &self.group.io;
+        counts.group_read_requests = io.read(IoLimitKind::ReadRequests);
+        counts.group_write_requests = io.read(IoLimitKind::WriteRequests);
+        counts.group_read_bytes = io.read(IoLimitKind::ReadBytes);
+        counts.group_write_bytes = io.read(IoLimitKind::WriteBytes);
         let petal = self.petal_group.clock.read();
         counts.petal_group_used_us = petal.used_us;
         counts.petal_group_periods = petal.periods;

@@ -108,6 +108,12 @@ counts! {
     group_periods,
     group_throttled_periods,
     group_throttled_us,
+    /// Requests and bytes that count towards the least limit of I/O on the database's processes: those
+    /// of the control group that has it.
+    group_read_requests,
+    group_write_requests,
+    group_read_bytes,
+    group_write_bytes,
     /// The control group that grants petal least processor time, counted alike.
     petal_group_used_us,
     petal_group_periods,
