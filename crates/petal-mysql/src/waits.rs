@@ -20,7 +20,7 @@ const OF_LOG: &str = "'Commit', 'Commit implicit', 'waiting for handler commit',
 /// States of a wait for a replica: MariaDB's and older MySQL's, and MySQL's since 8.0.26.
 const OF_REPLICA: &str =
     "'Waiting for semi-sync ACK from slave', 'Waiting for semi-sync ACK from replica'";
-/// Where a commit waits for a replica; no row without the plugin.
+/// The step of a commit that waits for a replica; no row without the plugin.
 const WAIT_POINT: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN \
      ('rpl_semi_sync_master_wait_point', 'rpl_semi_sync_source_wait_point')";
 

@@ -108,8 +108,8 @@ counts! {
     group_periods,
     group_throttled_periods,
     group_throttled_us,
-    /// Requests and bytes that count towards the least limit of I/O on the database's processes: those
-    /// of the control group that has it.
+    /// Requests and bytes of the control group with the least limit of I/O on the database's
+    /// processes: they count towards it.
     group_read_requests,
     group_write_requests,
     group_read_bytes,
