@@ -1,6 +1,9 @@
 //! Counters of a real server that somebody resets within a run: what they count is unknown from then
 //! on, never 0, and a finding says why.
 
+use std::thread;
+use std::time::Duration;
+
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -72,6 +75,30 @@ fn statistics_that_postgres_resets_in_a_run_are_unknown_and_not_zero() {
     let seconds = run["details"]["timeline"].as_array().unwrap();
     let is_known = |second: &Value| second["io"]["logical_reads"].as_u64() > Some(0);
     assert!(seconds.iter().any(is_known), "{seconds:?}");
+}
+
+#[test]
+fn an_index_that_somebody_drops_in_a_run_resets_no_counter() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let server = server_postgres::Server::start(&["shared_buffers=64MB"]);
+    let url = server.url("resets");
+    engine_postgres::load(&url, 1);
+    let run = run_with(&url, || {
+        let mut client = server.client("resets");
+        // Its last step reads the whole index.
+        let create = "CREATE INDEX CONCURRENTLY other ON petal1.cf1 (c2, custid)";
+        client.batch_execute(create).unwrap();
+        // Sessions report their counts once a second, and petal reads them as often.
+        thread::sleep(Duration::from_secs(3));
+        client.batch_execute("DROP INDEX CONCURRENTLY petal1.other").unwrap();
+    });
+    assert_eq!(run["details"]["counter_resets"].as_array().map_or(0, Vec::len), 0, "{run}");
+    assert!(!findings(&run).contains(&"counters-reset"), "{:?}", findings(&run));
+    for figure in ["logical_reads", "physical_read_blocks"] {
+        assert!(io(&run, figure).as_u64() > Some(0), "{figure}: {}", run["details"]["io"]);
+    }
 }
 
 #[test]
