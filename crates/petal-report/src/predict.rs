@@ -149,12 +149,28 @@ fn note(cell: &PredictedCell, used: Option<Family>) -> String {
     cell.unknown.clone().or(other).unwrap_or_default()
 }
 
-/// A run with changes: the bounds of its resources, and the throughput that they allow.
+/// A run with changes: the predicted throughput, and the bounds of its resources.
 pub fn what_if(found: &WhatIf) -> String {
     let ops = |ops| or_dash(ops, rate);
-    let mut out = paragraph("", "  ", &format!("What if: {}", found.changes.join(", ")));
+    let changes = found.changes.join(", ");
+    let mut out = String::new();
+    if let Some(predicted) = found.ops {
+        let change = found.measured_ops.map(|measured| predicted / measured - 1.0);
+        let least = if found.is_upper_bound { "at most " } else { "" };
+        let answer = format!(
+            "predicted with {changes}: {least}{} operations/s ({} %), {} PIOPS; limited by {}",
+            rate(predicted),
+            or_dash(change, |change| signed_percent(change, 1)),
+            ops(found.piops),
+            or_dash(found.limited_by.as_ref(), Clone::clone)
+        );
+        out.push_str(&paragraph("", "  ", &answer));
+    }
+    for why in &found.refused {
+        out.push_str(&paragraph("", "  ", &format!("not predicted with {changes}: {why}")));
+    }
     let measured = format!(
-        "{}, {}: {} operations/s, {} PIOPS",
+        "measured in {} with {}: {} operations/s, {} PIOPS",
         found.record,
         counted(found.sessions, "session"),
         ops(found.measured_ops),
@@ -169,25 +185,10 @@ pub fn what_if(found: &WhatIf) -> String {
         }
         out.push_str(&format!("\n{}", table.render()));
     }
-    out.push('\n');
-    for why in &found.refused {
-        out.push_str(&paragraph("- ", "  ", &format!("not predicted: {why}")));
-    }
-    let Some(predicted) = found.ops else { return out };
-    let change = found.measured_ops.map(|measured| predicted / measured - 1.0);
-    let least = if found.is_upper_bound { "at most " } else { "" };
-    let answer = format!(
-        "predicted: {least}{} operations/s ({} %), {} PIOPS; limited by {}",
-        rate(predicted),
-        or_dash(change, |change| signed_percent(change, 1)),
-        ops(found.piops),
-        or_dash(found.limited_by.as_ref(), Clone::clone)
-    );
-    out.push_str(&paragraph("", "  ", &answer));
-    if found.is_upper_bound {
+    if found.ops.is_some() && found.is_upper_bound {
         let note = "the run waited for the limit that is lifted, and where else an operation waits is \
                     not seen in it: measure again with the change";
-        out.push_str(&paragraph("- ", "  ", note));
+        out.push_str(&format!("\n{}", paragraph("- ", "  ", note)));
     }
     out
 }
@@ -221,20 +222,19 @@ mod tests {
             ..WhatIf::default()
         };
         insta::assert_snapshot!(what_if(&found), @r"
-        What if: processors 2x
-        results/run, 4 sessions: 100 operations/s, 6,400 PIOPS
+        predicted with processors 2x: 204 operations/s (+104.0 %), 13,056 PIOPS; limited by processors
+        measured in results/run with 4 sessions: 100 operations/s, 6,400 PIOPS
 
         most by     operations/s  with changes  from
         ----------  ------------  ------------  --------------------------------------
         processors           102           204  2,941.0 us of 0.60 processors
         device                 -             -  not known: petal calibrate measures it
-
-        predicted: 204 operations/s (+104.0 %), 13,056 PIOPS; limited by processors
         ");
         let refused =
             WhatIf { refused: vec!["--rate: the run had no RATE".to_owned()], ops: None, ..found };
         let shown = what_if(&refused);
-        assert!(shown.ends_with("- not predicted: --rate: the run had no RATE\n"), "{shown}");
+        let why = "not predicted with processors 2x: --rate: the run had no RATE\n";
+        assert!(shown.starts_with(why), "{shown}");
     }
 
     #[test]
