@@ -290,12 +290,13 @@ fn shown(planned: &Planned, before: Option<&Sweep>) -> String {
     let is_grid = plan.design.is_grid();
     let runs = runs_most(plan);
     let run_time = run_time(planned);
-    let mut text = format!(
-        "{}, {}: {}\n\n",
+    let size = format!(
+        "{}, {}: {}",
         counted(cells.len() as u64, "cell"),
         if is_grid { counted(plan.repeats, "repeat") } else { design::repeats(plan) },
         if is_grid { counted(runs as u64, "run") } else { format!("about {runs} runs") }
     );
+    let mut text = paragraph("", "  ", &size) + "\n";
     for target in &planned.targets {
         let Some(data) = &target.data else { continue };
         let in_use = bytes(main_bytes(data));
@@ -306,7 +307,8 @@ fn shown(planned: &Planned, before: Option<&Sweep>) -> String {
         )));
     }
     for axis in &plan.axes {
-        text.push_str(&line(&format!("axis     {}: {}", axis.key, axis.values.join(", "))));
+        let axis = format!("{}: {}", axis.key, axis.values.join(", "));
+        text.push_str(&paragraph("axis     ", "         ", &axis));
     }
     text.push_str(&line(&format!("folder   {}", planned.dir.display())));
     let left = before.map_or(runs, |sweep| match is_grid {

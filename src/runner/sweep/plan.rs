@@ -389,25 +389,24 @@ fn settings_of(
 
 /// Warns of session counts that do not divide evenly among the schemas.
 fn uneven(cells: &[Settings], schemas: u32) -> Vec<String> {
-    let mut notes = Vec::new();
+    let (mut few, mut many): (Vec<u32>, Vec<u32>) = Default::default();
     for sessions in cells.iter().filter_map(|cell| cell.sessions) {
-        let (larger, smaller) = (sessions.max(schemas), sessions.min(schemas));
-        let note = match larger % smaller {
-            0 => continue,
-            _ if sessions < schemas => format!(
-                "{sessions} sessions on {schemas} schemas: some visit one schema more than \
-                 others; every schema is visited"
-            ),
-            _ => format!(
-                "{sessions} sessions on {schemas} schemas: some schemas have one session more \
-                 than others"
-            ),
-        };
-        if !notes.contains(&note) {
-            notes.push(note);
+        let counts = if sessions < schemas { &mut few } else { &mut many };
+        if sessions.max(schemas) % sessions.min(schemas) != 0 && !counts.contains(&sessions) {
+            counts.push(sessions);
         }
     }
-    notes
+    let rules = [
+        (few, "some visit one schema more than others; every schema is visited"),
+        (many, "some schemas have one session more than others"),
+    ];
+    let uneven = rules.into_iter().filter(|(counts, _)| !counts.is_empty());
+    uneven
+        .map(|(counts, rule)| {
+            let counts: Vec<String> = counts.iter().map(u32::to_string).collect();
+            format!("{} sessions on {schemas} schemas: {rule}", counts.join(", "))
+        })
+        .collect()
 }
 
 /// Warns if sessions visit several schemas, and their number is not a multiple of the endpoints.
@@ -475,8 +474,9 @@ mod tests {
     #[test]
     fn session_counts_that_do_not_fit_are_reported_once() {
         let of = |sessions| Settings { sessions: Some(sessions), ..Settings::default() };
-        let notes = uneven(&[of(1), of(3), of(3), of(4), of(6), of(8)], 4);
+        let notes = uneven(&[of(1), of(3), of(3), of(4), of(6), of(7), of(8)], 4);
         assert_eq!(notes.len(), 2, "{notes:?}");
-        assert!(notes[0].starts_with("3 sessions on 4") && notes[1].starts_with("6 sessions on 4"));
+        assert!(notes[0].starts_with("3 sessions on 4"), "{notes:?}");
+        assert!(notes[1].starts_with("6, 7 sessions on 4"), "{notes:?}");
     }
 }
