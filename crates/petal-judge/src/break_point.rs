@@ -371,8 +371,10 @@ impl BreakPoint {
     fn room_words(&self) -> String {
         match (self.fits(), self.room()) {
             (_, Some(room)) if room >= 0.05 => {
-                format!("; room for {room:.1} more of this database")
+                let least = if self.fails.is_none() { "at least " } else { "" };
+                format!("; room for {least}{room:.1} more of this database")
             }
+            (Some(true), _) if self.fails.is_none() => "; it fits".to_owned(),
             (Some(true), _) => "; no room for more".to_owned(),
             (Some(false), _) => "; it does not fit".to_owned(),
             (None, _) => "; it is not known whether 1x is held".to_owned(),
@@ -491,8 +493,11 @@ mod tests {
         let never = of(&swept(&[(0.5, 1, 0), (2.5, 1, 0)]), None).unwrap();
         assert_eq!(
             never.line(),
-            "holds 2.5x the busiest interval of PROD, the highest that was tried; room for 1.5 more of this database"
+            "holds 2.5x the busiest interval of PROD, the highest that was tried; room for at least 1.5 more of this database"
         );
+        // Nothing above was tried.
+        let once = of(&swept(&[(0.5, 1, 0), (1.0, 1, 0)]), None).unwrap();
+        assert!(once.line().ends_with("the highest that was tried; it fits"), "{}", once.line());
         let half = of(&swept(&[(0.5, 1, 0)]), None).unwrap();
         assert_eq!(half.fits(), None);
         assert!(half.line().ends_with("; it is not known whether 1x is held"), "{}", half.line());
