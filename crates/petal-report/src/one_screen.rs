@@ -48,7 +48,9 @@ pub fn of_comparison(comparison: &Comparison, held: &[LimitResult]) -> String {
         let lines = SCREEN_LINES.saturating_sub(out.lines().count() + 2);
         out.push_str(&fitting(cells.len(), lines, text));
     }
-    out.push_str(&format!("\n--full shows all {} figures of each cell\n", metrics.len()));
+    if metrics.len() > 1 {
+        out.push_str(&format!("\n--full shows all {} figures of each cell\n", metrics.len()));
+    }
     out
 }
 
@@ -71,7 +73,7 @@ pub fn of_history(history: &History, held: &[LimitResult]) -> String {
         let lines = SCREEN_LINES.saturating_sub(out.lines().count() + 2);
         out.push_str(&fitting(series.steps.len(), lines, text));
     }
-    if !history.series.is_empty() {
+    if history.series.len() > 1 {
         out.push_str(&format!("\n--full shows all {} figures\n", history.series.len()));
     }
     out
@@ -107,6 +109,7 @@ mod tests {
         assert_eq!(names, kept);
         let wide = of_comparison(&comparison, &[]);
         assert_eq!(wide.matches("  n  ").count(), 2, "{wide}");
+        assert!(!wide.contains("--full"), "the only figure is shown: {wide}");
     }
 
     #[test]
