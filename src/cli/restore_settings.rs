@@ -17,8 +17,8 @@ use super::source;
 
 const EXAMPLES: &str = "\
 Examples:
-  petal restore-settings petal-results/sweep-postgres-1a2b3c4d
-  petal restore-settings DIR --restart-server 'systemctl restart postgresql'
+  petal restore-settings DIR --db postgres://petal@localhost/petal
+  petal restore-settings DIR --db URL --restart-server 'service mysql restart'
   petal restore-settings DIR --db postgres://admin@one/petal --force
 
 A sweep with --server-setting puts the original values back itself. After

@@ -296,10 +296,11 @@ impl ChangedServer<'_> {
                     return Err(RunError::Environment(format!(
                         "{name}: somebody else changed it since: {} has {now}, the sweep stored {}, \
                          and before it was {original}; petal changed nothing; `petal \
-                         restore-settings {} --force` puts {original} back",
+                         restore-settings {} --db {} --force` puts {original} back",
                         journal.place,
                         changed.values.join(" or "),
-                        self.dir.display()
+                        self.dir.display(),
+                        journal.db
                     )));
                 }
                 _ => {
@@ -323,10 +324,11 @@ impl ChangedServer<'_> {
         let names: Vec<&str> = journal.settings.iter().map(|s| s.name.as_str()).collect();
         RunError::Environment(format!(
             "{error}; the original settings of the server are in {} and not all put back: `petal \
-             restore-settings {} --restart-server COMMAND` does it; if the server does not start, \
-             remove {} from {} first, and start it",
+             restore-settings {} --db {} --restart-server COMMAND` does it; if the server does not \
+             start, remove {} from {} first, and start it",
             self.dir.join(NAME).display(),
             self.dir.display(),
+            journal.db,
             names.join(", "),
             journal.place
         ))
