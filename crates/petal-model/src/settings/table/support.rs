@@ -421,7 +421,7 @@ const OF_DATABASES: Exceptions = &[only(
 )];
 
 const OF_SERVERS: Exceptions =
-    &[("PAGE_CACHE_LIMIT", Support::Remark("refused for a server that is not seen on this host"))];
+    &[("PAGE_CACHE_LIMIT", Support::Remark("works only with a server on this host"))];
 
 /// Engines without a server.
 const OF_FILES: Exceptions = &[
