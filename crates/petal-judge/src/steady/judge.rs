@@ -13,7 +13,7 @@ use crate::judgement::{
 };
 use crate::{and_more, other_processors, trust, writes};
 use petal_model::numbers::bytes as size;
-use petal_model::record::{Run, Second, figures};
+use petal_model::record::{Run, Second, Status, figures};
 
 /// Number of stalled seconds that are named; the rest are counted.
 const STALLS_NAMED: usize = 10;
@@ -116,6 +116,12 @@ pub(crate) fn until_steady(run: &Run) -> Judgement {
             format!(", and had written {} ({} were asked for)", size(written), size(needed))
         }
     };
+    let (ended, advice) = match run.summary.status {
+        Status::Complete => {
+            ("RUN_TIME ended the run", "Raise RUN_TIME, or find out why the rate does not settle.")
+        }
+        _ => ("the run was ended", "Run it again, and let it go on."),
+    };
     let found = match asked.steady_from_s {
         Some(from_s) => info(
             format!(
@@ -127,7 +133,7 @@ pub(crate) fn until_steady(run: &Run) -> Judgement {
         ),
         None => warning(
             format!(
-                "RUN_TIME ended the run before it was proven steady{}",
+                "{ended} before it was proven steady{}",
                 match asked.volume_bytes {
                     0 => String::new(),
                     needed => format!(
@@ -138,7 +144,7 @@ pub(crate) fn until_steady(run: &Run) -> Judgement {
                     ),
                 }
             ),
-            "Raise RUN_TIME, or find out why the rate does not settle.",
+            advice,
         ),
     };
     found.with(json!({
@@ -282,6 +288,10 @@ mod tests {
         asked.steady_from_s = None;
         run.details.until_steady = Some(asked);
         insta::assert_snapshot!(messages(&run), @"until-steady: RUN_TIME ended the run before it was proven steady; 50.2 GiB were written, 1.00 GiB and a whole checkpoint cycle in every window were asked for");
+        let mut stopped = run.clone();
+        stopped.summary.status = Status::Interrupted;
+        let found = messages(&stopped);
+        assert!(found.contains("the run was ended before it was proven steady"), "{found}");
         // A run that only reads needs no volume.
         asked = UntilSteadyResult { volume_bytes: 0, steady_from_s: Some(5.0) };
         run.details.until_steady = Some(asked);
