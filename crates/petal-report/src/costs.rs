@@ -52,8 +52,10 @@ pub fn render(costs: &Costs) -> String {
         out.push_str(&paragraph("", "", NOT_SHOWN));
     }
     out.push('\n');
-    let notes = notes(costs);
-    let notes = notes.iter().map(|note| paragraph("- ", "  ", note)).collect::<Vec<_>>();
+    // Without prices the answer is the first note.
+    let said = usize::from(of_random(costs).is_none() && ratio(costs).is_some());
+    let notes = notes(costs).into_iter().skip(said);
+    let notes = notes.map(|note| paragraph("- ", "  ", &note)).collect::<Vec<_>>();
     let room = LINES_MAX.saturating_sub(out.lines().count());
     out + &fitting_paragraphs(&notes, NOTES_MAX, room, "note", "in costs.json")
 }
