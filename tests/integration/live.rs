@@ -19,7 +19,7 @@ use super::support::{LIMIT, Workplace, names, record, skip, until};
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
 
-/// petal on a terminal of 80 columns and 24 rows.
+/// petal on a terminal.
 struct OnTerminal {
     child: Child,
     keys: ChildStdin,
@@ -27,11 +27,16 @@ struct OnTerminal {
 }
 
 impl OnTerminal {
+    /// Starts it on a terminal of 80 columns and 24 rows.
     fn start(work: &Workplace, arguments: &str) -> Self {
+        Self::start_in(work, arguments, 80, 24)
+    }
+
+    fn start_in(work: &Workplace, arguments: &str, columns: u32, rows: u32) -> Self {
         let petal = env!("CARGO_BIN_EXE_petal");
         // A file of this name makes the terminal larger. The exit code is the last line.
         let command = format!(
-            "stty cols 80 rows 24; (until [ -e larger ]; do sleep 0.1; done; stty cols 100 rows 30 </dev/tty) & \
+            "stty cols {columns} rows {rows}; (until [ -e larger ]; do sleep 0.1; done; stty cols 100 rows 30 </dev/tty) & \
              {petal} {arguments}; echo exit $?; kill $!"
         );
         let mut child = Command::new("script")
@@ -99,6 +104,26 @@ fn a_run_on_the_full_screen_shows_its_figures_and_ends_with_its_report() {
     let limit = run["limited_by"]["words"].as_str().unwrap();
     let words: String = after.split_whitespace().collect();
     assert!(words.contains(&limit.replace(' ', "")), "the report's own limit: {after}");
+}
+
+#[test]
+fn conclusions_on_the_full_screen_are_whole_in_every_size() {
+    let work = Workplace::loaded(1, "8M");
+    for (columns, rows) in [(60, 20), (80, 24), (100, 30)] {
+        let run = "run --live --run-time 7 --update-pct 20";
+        let shown = OnTerminal::start_in(&work, run, columns, rows);
+        shown.until_it_shows("limited by, after ");
+        let text = shown.text();
+        shown.ends(0);
+        assert!(!text.contains("..."), "{columns}x{rows}: {text}");
+        // Each row is preceded by its place and a color.
+        let row = |part: &str| {
+            let (_, row) = part.split_once(|letter: char| letter.is_ascii_alphabetic())?;
+            Some(row.chars().count())
+        };
+        let longest = text.split('\x1b').filter_map(row).max();
+        assert_eq!(longest, Some(columns as usize), "{columns}x{rows}: {text}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! figure: it shows the record's.
 
 use std::borrow::Cow;
+use std::iter::repeat_n;
 use std::path::Path;
 
 use petal_judge::petals::{PetalLine, Petals, Point};
@@ -19,6 +20,8 @@ use super::follow::{LiveNoted, LiveRun, LiveState, LiveSweep};
 const CHART_EDGES: usize = 4;
 /// Rows of the petals' chart at least, and at most.
 const CHART_ROWS: (usize, usize) = (4, 20);
+/// Rows of messages, at most.
+const MESSAGE_ROWS_MAX: usize = 4;
 /// Columns of the words for a page 1,000 pixels wide.
 const WORDS_COLUMNS: usize = 112;
 /// Steps of a block character.
@@ -64,7 +67,9 @@ pub struct ScreenSize {
 /// Draws at most `size.rows` rows, the keys in the last one.
 pub fn draw(view: &LiveView<'_>, size: ScreenSize) -> Vec<ScreenRow> {
     let mut picture = Picture { size, rows: Vec::new() };
-    let body = size.rows.saturating_sub(2);
+    let newest = view.messages.last().map_or(1, |message| picture.lines("", "  ", message).len());
+    let last = size.rows.saturating_sub(1);
+    let body = last.saturating_sub(newest.min(MESSAGE_ROWS_MAX));
     match view.state {
         None => picture.work(view.title, None),
         Some(LiveState::Noted(noted)) => picture.work(view.title, Some(noted)),
@@ -72,15 +77,10 @@ pub fn draw(view: &LiveView<'_>, size: ScreenSize) -> Vec<ScreenRow> {
         Some(LiveState::Sweep(sweep)) => picture.sweep(view.title, sweep, body),
     }
     if let Some(phase) = &view.phase {
-        picture.put(Tone::Plain, phase);
+        picture.wrap(Tone::Plain, "", "  ", phase);
     }
-    let space = body.saturating_sub(picture.rows.len()).max(1);
-    let first = view.messages.len().saturating_sub(space);
-    picture.rows.truncate(size.rows.saturating_sub(2));
-    for message in &view.messages[first..] {
-        picture.put(Tone::Plain, message);
-    }
-    let last = size.rows.saturating_sub(1);
+    picture.rows.truncate(body);
+    picture.messages(view.messages, last - picture.rows.len());
     picture.rows.truncate(last);
     while picture.rows.len() < last {
         picture.put(Tone::Plain, "");
@@ -98,9 +98,8 @@ pub fn words(view: &LiveView<'_>) -> String {
         Some(LiveState::Noted(noted)) => picture.work(view.title, Some(noted)),
         Some(LiveState::Run(run)) => {
             picture.run_heading(view.title, run);
-            for row in run.known().map(|known| layers(run, known)).unwrap_or_default() {
-                picture.put(Tone::Plain, &row);
-            }
+            let rows = run.known().map(|known| layers(run, known, WORDS_COLUMNS));
+            rows.iter().flatten().for_each(|row| picture.put(Tone::Plain, row));
         }
         Some(LiveState::Sweep(sweep)) => {
             picture.sweep_heading(view.title, sweep);
@@ -108,8 +107,7 @@ pub fn words(view: &LiveView<'_>) -> String {
         }
     }
     for text in view.phase.iter().chain(view.messages) {
-        let lines = table::within(WORDS_COLUMNS, || table::paragraph("", "  ", text));
-        lines.lines().for_each(|line| picture.put(Tone::Plain, line));
+        picture.wrap(Tone::Plain, "", "  ", text);
     }
     let rows: Vec<String> = picture.rows.into_iter().map(|row| row.text).collect();
     rows.join("\n")
@@ -134,6 +132,37 @@ impl Picture {
         self.rows.push(ScreenRow { tone, text: text.trim_end().to_owned() });
     }
 
+    /// Breaks a text into lines of the screen: between words, and in a word that is longer than a
+    /// line.
+    fn lines(&self, first: &str, rest: &str, text: &str) -> Vec<String> {
+        let whole = table::within(self.size.columns, || table::paragraph(first, rest, text));
+        let columns = self.size.columns.max(1);
+        let broken = |line: &str| -> Vec<String> {
+            let letters: Vec<char> = line.chars().collect();
+            letters.chunks(columns).map(|part| part.iter().collect()).collect()
+        };
+        whole.lines().flat_map(broken).collect()
+    }
+
+    /// Adds a text whole, over as many rows as it needs.
+    fn wrap(&mut self, tone: Tone, first: &str, rest: &str, text: &str) {
+        self.lines(first, rest, text).iter().for_each(|line| self.put(tone, line));
+    }
+
+    /// Adds the newest messages that fit, each whole; the newest one in any case.
+    fn messages(&mut self, messages: &[String], space: usize) {
+        let (mut shown, mut rows) = (Vec::new(), 0);
+        for message in messages.iter().rev() {
+            let lines = self.lines("", "  ", message);
+            rows += lines.len();
+            if rows > space && !shown.is_empty() {
+                break;
+            }
+            shown.push(lines);
+        }
+        shown.iter().rev().flatten().for_each(|line| self.put(Tone::Plain, line));
+    }
+
     /// Work without a record yet.
     fn work(&mut self, title: &str, noted: Option<&LiveNoted>) {
         let Some(noted) = noted else {
@@ -142,26 +171,26 @@ impl Picture {
         };
         self.put(Tone::Heading, &format!("{title} {}", name(&noted.folder)));
         self.put(Tone::Plain, "");
-        self.put(Tone::Plain, &noted.phase);
+        self.wrap(Tone::Plain, "", "  ", &noted.phase);
     }
 
     fn run_heading(&mut self, title: &str, run: &LiveRun) {
         let name = name(&run.folder);
-        self.put(Tone::Heading, &format!("{title} {name}: {}", state_words(run)));
+        self.wrap(Tone::Heading, "", "  ", &format!("{title} {name}: {}", state_words(run)));
     }
 
     fn run(&mut self, title: &str, run: &LiveRun, body: usize) {
         self.run_heading(title, run);
         let Some(known) = run.known() else { return };
-        self.put(Tone::Plain, &target_words(known));
-        // Headings, the table of the layers, the limit and a message.
-        let space = body.saturating_sub(10);
+        self.wrap(Tone::Plain, "", "  ", &target_words(known));
+        // The charts' headings, the table of the layers, and two rows of conclusions.
+        let space = body.saturating_sub(self.rows.len() + 8);
         let (upper, lower) = ((space * 2 / 5).max(1), (space / 4).max(1));
         self.charts(run, upper, lower);
-        for row in layers(run, known) {
+        for row in layers(run, known, self.size.columns) {
             self.put(Tone::Plain, &row);
         }
-        self.conclusions(run.judged.as_ref(), body.saturating_sub(self.rows.len() + 1));
+        self.conclusions(run.judged.as_ref(), body);
     }
 
     /// Four charts of the newest seconds, two next to each other.
@@ -180,29 +209,34 @@ impl Picture {
             .map(|latency| ChartColumn { low: latency.p50, high: latency.p99.or(latency.max) })
             .collect();
         let last = newest.map(|second| latency(second)).unwrap_or_default();
-        let percentiles = match last {
-            LatencySummary { p99: Some(p99), p50, .. } => {
-                format!("p50 {}, p99 {}", or_dash(p50, micros), micros(p99))
-            }
-            LatencySummary { p50, max, .. } => {
-                format!("p50 {}, slowest {}", or_dash(p50, micros), or_dash(max, micros))
-            }
+        let p50 = format!("p50 {}", or_dash(last.p50, micros));
+        let slow = match last {
+            LatencySummary { p99: Some(p99), .. } => format!("p99 {}", micros(p99)),
+            LatencySummary { max, .. } => format!("slowest {}", or_dash(max, micros)),
         };
         let heads = [
-            format!("operations/s {}", or_dash(now(operations), rate)),
-            format!("{kind}, us: {percentiles}"),
+            vec![format!("operations/s {}", or_dash(now(operations), rate))],
+            vec![format!("{kind}, us: {p50}, {slow}"), format!("{kind}, us: {slow}")],
         ];
         self.pair(heads, [&of(operations), &latencies], upper);
+        let waiting = or_dash(now(in_flight), rate);
         let heads = [
-            format!("requests in flight at the device {}", or_dash(now(in_flight), rate)),
-            format!("processors busy, % {}", or_dash(now(busy), rate)),
+            vec![
+                format!("requests in flight at the device {waiting}"),
+                format!("in flight {waiting}"),
+            ],
+            vec![format!("processors busy, % {}", or_dash(now(busy), rate))],
         ];
         self.pair(heads, [&of(in_flight), &of(busy)], lower);
     }
 
-    fn pair(&mut self, heads: [String; 2], bars: [&[ChartColumn]; 2], height: usize) {
+    /// Two charts, each below the first of its headings that fits.
+    fn pair(&mut self, heads: [Vec<String>; 2], bars: [&[ChartColumn]; 2], height: usize) {
         let width = (self.size.columns.saturating_sub(2)) / 2;
-        let [left, right] = heads.map(|head| head.chars().take(width).collect::<String>());
+        let fitting = |heads: Vec<String>| {
+            heads.into_iter().find(|head| head.chars().count() <= width).unwrap_or_default()
+        };
+        let [left, right] = heads.map(fitting);
         self.put(Tone::Heading, &format!("{left:width$}  {right}"));
         let [left, right] = bars.map(|bars| columns(bars, width, height, self.size.has_unicode));
         for (left, right) in left.iter().zip(&right) {
@@ -210,8 +244,9 @@ impl Picture {
         }
     }
 
-    /// The limit and the findings so far, in `space` rows.
-    fn conclusions(&mut self, judged: Option<&Run>, space: usize) {
+    /// The limit and the findings so far, up to the row `end`: each whole, and the number of the
+    /// others.
+    fn conclusions(&mut self, judged: Option<&Run>, end: usize) {
         let Some(run) = judged else {
             return self.put(Tone::Plain, "limited by: not judged yet");
         };
@@ -219,26 +254,28 @@ impl Picture {
             Some(RebuiltBecause::StillRunning) => format!(", after {:.0} s", run.summary.elapsed_s),
             _ => String::new(),
         };
-        let limit = run.summary.limited_by.as_ref().map(|limit| limit.words.as_str());
-        self.put(Tone::Heading, &format!("limited by{so_far}: {}", limit.unwrap_or("-")));
+        let limit = run.summary.limited_by.as_ref().map_or("-", |limit| limit.words.as_str());
+        self.wrap(Tone::Heading, "", "  ", &format!("limited by{so_far}: {limit}"));
         // A run that goes on is no whole record, which needs no words here.
         let is_shown = |id: &str| so_far.is_empty() || !["partial-record", "gaps"].contains(&id);
-        let end = self.rows.len() + space.saturating_sub(1);
-        for finding in run.summary.findings.iter().filter(|finding| is_shown(&finding.id)) {
+        let findings = run.summary.findings.iter().filter(|finding| is_shown(&finding.id));
+        let (mut tones, mut texts) = (Vec::new(), Vec::new());
+        for finding in findings {
             let text = format!("{}: {}", finding.id, finding.message);
-            let lines = table::within(self.size.columns, || table::clipped("- ", "  ", &text));
+            let lines = self.lines("- ", "  ", &text);
             let tone = match finding.severity {
                 Severity::Error => Tone::Error,
                 Severity::Warning => Tone::Warning,
                 Severity::Info => Tone::Plain,
             };
-            if self.rows.len() + lines.lines().count() > end {
-                break;
-            }
-            for line in lines.lines() {
-                self.put(tone, line);
-            }
+            tones.extend(repeat_n(tone, lines.len()));
+            texts.push(lines.join("\n") + "\n");
         }
+        let space = end.saturating_sub(self.rows.len());
+        let shown =
+            table::fitting_paragraphs(&texts, usize::MAX, space, "finding", "in the report");
+        // The row with the number of the others has the tone of the gravest of them.
+        shown.lines().zip(tones).for_each(|(line, tone)| self.put(tone, line));
     }
 
     fn sweep_heading(&mut self, title: &str, live: &LiveSweep) {
@@ -250,10 +287,8 @@ impl Picture {
             failed => format!(", {failed} measured nothing"),
         };
         let left = or_dash(live.left(), |left| format!("about {} left", span(left)));
-        self.put(
-            Tone::Heading,
-            &format!("{title} {name}: {done} of {about}{all} runs done{failed}, {left}"),
-        );
+        let heading = format!("{title} {name}: {done} of {about}{all} runs done{failed}, {left}");
+        self.wrap(Tone::Heading, "", "  ", &heading);
     }
 
     fn sweep(&mut self, title: &str, live: &LiveSweep, body: usize) {
@@ -266,17 +301,19 @@ impl Picture {
         let points = points(&live.petals);
         let height = space.saturating_sub(points.len().min(space / 2));
         let height = height.clamp(CHART_ROWS.0, CHART_ROWS.1);
-        for row in chart::drawing(&live.petals, live.predicted(), height).lines() {
+        let draw = || chart::drawing(&live.petals, live.predicted(), height);
+        for row in table::within(self.size.columns, draw).lines() {
             self.put(Tone::Plain, row);
         }
-        let rows = body.saturating_sub(self.rows.len() + 1);
-        let points = match points.len() > rows {
-            true => table::within(self.size.columns, || points_in_brief(&live.petals)),
-            false => points,
-        };
-        for row in points.iter().take(rows) {
-            self.put(Tone::Plain, row);
+        let rows = body.saturating_sub(self.rows.len());
+        if points.len() <= rows {
+            return points.iter().for_each(|row| self.put(Tone::Plain, row));
         }
+        let brief = points_in_brief(&live.petals);
+        let lines = brief.iter().map(|(letter, text)| self.lines(letter, "   ", text).join("\n"));
+        let texts: Vec<String> = lines.map(|lines| lines + "\n").collect();
+        let shown = table::fitting_paragraphs(&texts, usize::MAX, rows, "line", "in the report");
+        shown.lines().for_each(|row| self.put(Tone::Plain, row));
     }
 
     /// The cell that runs now, and the next ones.
@@ -294,21 +331,22 @@ impl Picture {
         match &live.cell {
             None => self.put(Tone::Plain, "now   no cell runs"),
             Some((cell, run)) => {
-                self.put(Tone::Plain, &format!("now   {}: {}", words(cell), state_words(run)));
+                let state = format!("{}: {}", words(cell), state_words(run));
+                self.wrap(Tone::Plain, "now   ", "      ", &state);
                 let newest = run.seconds.back();
                 let figure =
                     |figure: fn(&Second) -> Option<f64>| or_dash(newest.and_then(figure), rate);
                 let worst = newest.and_then(worst_latency);
                 let limit = run.judged.as_ref().and_then(|run| run.summary.limited_by.as_ref());
                 let figures = format!(
-                    "      {} operations/s, {} PIOPS, slowest kind's p99 {} us",
+                    "{} operations/s, {} PIOPS, slowest kind's p99 {} us",
                     figure(operations),
                     figure(piops),
                     or_dash(worst, micros),
                 );
-                self.put(Tone::Plain, &figures);
+                self.wrap(Tone::Plain, "      ", "      ", &figures);
                 let limit = limit.map_or("not judged yet", |limit| limit.words.as_str());
-                self.put(Tone::Plain, &format!("      limited by: {limit}"));
+                self.wrap(Tone::Plain, "      ", "        ", &format!("limited by: {limit}"));
             }
         }
         let last = live.lacks_peak_run().then_some(None);
@@ -348,14 +386,13 @@ fn points(petals: &Petals) -> Vec<String> {
     rows.collect()
 }
 
-/// A paragraph for each line of the petals: sessions, and PIOPS with their interval.
-fn points_in_brief(petals: &Petals) -> Vec<String> {
-    let rows = lettered_lines(petals).flat_map(|(letter, line)| {
+/// A letter and a text for each line of the petals: sessions, and PIOPS with their interval.
+fn points_in_brief(petals: &Petals) -> Vec<(String, String)> {
+    let rows = lettered_lines(petals).map(|(letter, line)| {
         let points =
             line.points.iter().map(|point| format!("{}: {}", point.sessions, piops_of(point)));
         let points: Vec<String> = points.collect();
-        let text = format!("{}, PIOPS by sessions: {}", line.name, points.join("; "));
-        table::paragraph(&letter, "   ", &text).lines().map(str::to_owned).collect::<Vec<_>>()
+        (letter, format!("{}, PIOPS by sessions: {}", line.name, points.join("; ")))
     });
     rows.collect()
 }
@@ -445,19 +482,24 @@ fn worst_latency(second: &Second) -> Option<f64> {
     second.latency_us.values().filter_map(|latency| latency.p99.or(latency.max)).reduce(f64::max)
 }
 
-/// The newest second at each layer: petal's rows, the database's requests, the device's.
-fn layers(run: &LiveRun, known: &Run) -> Vec<String> {
+/// The newest second at each layer: petal's rows, the database's requests, the device's. A
+/// narrow screen lacks the last columns.
+fn layers(run: &LiveRun, known: &Run, columns: usize) -> Vec<String> {
+    const WIDTHS: [usize; 5] = [10, 9, 10, 9, 9];
+    let ends = WIDTHS.iter().scan(20, |end, width| {
+        *end += 1 + width;
+        Some(*end)
+    });
+    let fitting = ends.take_while(|end| *end <= columns).count();
+    let line = |name: &str, cells: [String; 5]| {
+        let shown = WIDTHS.into_iter().zip(cells).take(fitting);
+        shown.fold(format!("{name:20}"), |line, (width, cell)| format!("{line} {cell:>width$}"))
+    };
     let row = |name: &str, figures: [Option<f64>; 5]| {
-        let [reads, read_mb, writes, write_mb, log_mb] =
-            figures.map(|figure| or_dash(figure, rate));
-        format!("{name:20} {reads:>10} {read_mb:>9} {writes:>10} {write_mb:>9} {log_mb:>9}")
+        line(name, figures.map(|figure| or_dash(figure, rate)))
     };
     let heads = ["reads/s", "MB/s", "writes/s", "MB/s", "log MB/s"];
-    let [reads, read_mb, writes, write_mb, log_mb] = heads;
-    let mut rows = vec![format!(
-        "{:20} {reads:>10} {read_mb:>9} {writes:>10} {write_mb:>9} {log_mb:>9}",
-        "newest second"
-    )];
+    let mut rows = vec![line("newest second", heads.map(str::to_owned))];
     let newest = run.seconds.back().cloned().unwrap_or_default();
     let per = |count: Option<u64>| per_second(&newest, count? as f64);
     let mb = |bytes: Option<u64>| Some(per(bytes)? / 1e6);

@@ -1,11 +1,12 @@
 //! The screen of a run and of a sweep, in terminals of several sizes.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
 use petal_engine::{Progress as _, ProgressUnit, Silent};
 use petal_model::record::sweep::{self, SweepCell};
-use petal_model::record::{self, RecordFolder, Status, fixture};
+use petal_model::record::{self, Finding, RecordFolder, Severity, Status, fixture};
 
 use super::follow::{LiveState, tests::sweep_in};
 use super::picture::{LiveView, ScreenRow, ScreenSize, Tone, draw, words};
@@ -86,6 +87,58 @@ fn a_run_in_80_columns_and_24_rows() {
 }
 
 #[test]
+fn conclusions_are_whole_or_counted() {
+    let out = tempfile::tempdir().unwrap();
+    let (_folder, mut state) = run(out.path());
+    let LiveState::Run(live) = &mut state else { panic!() };
+    let summary = &mut live.judged.as_mut().unwrap().summary;
+    let words =
+        "reads waited for (63 % of DB time), by an experiment that slowed each of the layers";
+    summary.limited_by.as_mut().unwrap().words = words.to_owned();
+    let finding = Finding { severity: Severity::Warning, ..summary.findings[0].clone() };
+    let message = |at| format!("{}the last word {at}", "one of many words, ".repeat(8));
+    summary.findings = (0..4)
+        .map(|at| Finding { id: format!("id{at}"), message: message(at), ..finding.clone() })
+        .collect();
+    let note = "a note of the run, with a next step that nobody should have to guess at all";
+    for (columns, rows, whole) in [(60, 20, 0), (80, 24, 1), (100, 30, 3), (100, 60, 4)] {
+        let drawn = shown(&state, &[note.to_owned()], size(columns, rows, true));
+        let text = text(&drawn);
+        assert_eq!(drawn.len(), rows, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
+        assert!(!text.contains(".."), "nothing is cut: {text}");
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(words) && flat.contains(note), "{text}");
+        let is_whole = |at: &usize| flat.contains(&format!("id{at}: {}", message(*at)));
+        assert_eq!((0..4).filter(is_whole).count(), whole, "{columns}x{rows}: {text}");
+        assert_eq!(flat.matches("one of many words").count(), whole * 8, "{text}");
+        let more = match whole {
+            0 => "4 findings in the report".to_owned(),
+            3 => "1 more finding in the report".to_owned(),
+            whole => format!("{} more findings in the report", 4 - whole),
+        };
+        assert_eq!(flat.contains(&more), whole < 4, "{text}");
+    }
+}
+
+#[test]
+fn a_figure_is_never_cut() {
+    let out = tempfile::tempdir().unwrap();
+    let (_folder, mut state) = run(out.path());
+    let wide = text(&shown(&state, &[], size(200, 40, true)));
+    let figures: HashSet<&str> = wide.split_whitespace().collect();
+    let LiveState::Run(live) = &mut state else { panic!() };
+    live.judged.as_mut().unwrap().summary.findings.clear();
+    for columns in [45, 60, 70, 80, 100] {
+        let narrow = text(&shown(&state, &[], size(columns, 20, true)));
+        let is_figure = |word: &&str| word.starts_with(|letter: char| letter.is_ascii_digit());
+        let cut = narrow.split_whitespace().filter(is_figure);
+        let cut: Vec<&str> = cut.filter(|figure| !figures.contains(figure)).collect();
+        assert_eq!(cut, [""; 0], "{columns} columns:\n{narrow}\n{wide}");
+    }
+}
+
+#[test]
 fn a_sweep_in_80_columns_and_24_rows_without_unicode() {
     let out = tempfile::tempdir().unwrap();
     let dir = out.path().join("sweep-sqlite");
@@ -111,6 +164,19 @@ fn each_line_of_a_sweep_is_named_in_80_columns_and_24_rows() {
     let text = text(&shown(&state, &[], size(80, 24, false)));
     let is_named = |name: &str| text.contains(&format!("{name}, PIOPS by sessions: 1: "));
     assert!(["a  line 0", "b  line 1", "c  line 2"].into_iter().all(is_named), "{text}");
+    let LiveState::Sweep(live) = &mut state else { panic!() };
+    live.petals.lines = (0..7).flat_map(|_| live.petals.lines.clone()).collect();
+    let limit = "reads waited for (63 % of DB time), by an experiment that slowed each layer";
+    let (_, run) = live.cell.as_mut().unwrap();
+    run.judge();
+    run.judged.as_mut().unwrap().summary.limited_by.as_mut().unwrap().words = limit.to_owned();
+    for (columns, rows) in [(60, 20), (80, 24), (100, 30)] {
+        let text = self::text(&shown(&state, &[], size(columns, rows, true)));
+        assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(&format!("limited by: {limit}")), "{text}");
+        assert!(text.contains("lines in the report\n"), "{text}");
+    }
 }
 
 #[test]
