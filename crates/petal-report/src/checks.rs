@@ -56,7 +56,8 @@ pub fn brief(checks: &[Check]) -> String {
 
 fn explain(out: &mut String, check: &Check) {
     out.push('\n');
-    out.push_str(&line(&format!("{}  {}: {}", word(check.verdict), check.name, check.value)));
+    let named = format!("{}: {}", check.name, check.value);
+    out.push_str(&paragraph(&format!("{}  ", word(check.verdict)), "    ", &named));
     out.push_str(&paragraph("    ", "    ", &check.why));
     if !check.advice.is_empty() {
         out.push_str(&line(&format!("    $ {}", check.advice)));

@@ -2,7 +2,7 @@
 //! statements to paste.
 
 use super::numbers::{bytes, counted, decimal, micros, or_dash, percent, whole};
-use super::table::{SCREEN_LINES, Table, WIDTH, columns, fitting_paragraphs, line, paragraph};
+use super::table::{SCREEN_LINES, Table, WIDTH, columns, fitting_paragraphs, paragraph};
 use petal_judge::costs::{Priced, conditions, significant, time};
 use petal_model::record::costs::{
     CACHED_PCTS, CostAccess, CostCell, CostSample, Costs, FILTERS, Price, PriceUnit, PriceValue,
@@ -13,9 +13,6 @@ use petal_model::record::costs::{
 const LINES_MAX: usize = SCREEN_LINES + 1;
 /// Notes on the screen.
 const NOTES_MAX: usize = 3;
-
-/// Columns that a narrower terminal has no room for.
-const NOT_SHOWN: &str = "More conditions, and times of blocks asked for ahead: in report.txt";
 
 pub fn render(costs: &Costs) -> String {
     let head = format!(
@@ -31,25 +28,33 @@ pub fn render(costs: &Costs) -> String {
     out.push_str(&times);
     out.push_str(&paragraph("", "", &in_memory(costs)));
     let is_narrow = columns() < WIDTH;
-    if let (Some(table), false) = (read_ahead(costs), is_narrow) {
+    let ahead = read_ahead(costs);
+    if let (Some(table), false) = (&ahead, is_narrow) {
         out.push_str(&table.render());
     }
-    let mut has_all = has_all_times && !is_narrow;
+    let mut has_all = has_all_times;
     if !costs.settings.is_empty() {
         out.push('\n');
-        let (settings, has_all_settings) = settings(costs).render_fitting();
+        let (settings, has_all_settings) = settings_fitting(costs);
         out.push_str(&settings);
         has_all &= has_all_settings;
     }
     if !costs.statements.is_empty() {
-        out.push_str(&line(&format!(
+        let to_paste = format!(
             "To paste, for {} % of the blocks cached (--cached); petal changes no setting:",
             costs.assumed_pct
-        )));
+        );
+        out.push_str(&paragraph("", "", &to_paste));
         costs.statements.iter().for_each(|statement| out.push_str(&paragraph("", "", statement)));
     }
-    if !has_all {
-        out.push_str(&paragraph("", "", NOT_SHOWN));
+    let not_shown = match (has_all, ahead.is_some() && is_narrow) {
+        (true, false) => "",
+        (false, false) => "More conditions: in report.txt",
+        (true, true) => "Times of blocks asked for ahead: in report.txt",
+        (false, true) => "More conditions, and times of blocks asked for ahead: in report.txt",
+    };
+    if !not_shown.is_empty() {
+        out.push_str(&paragraph("", "", not_shown));
     }
     out.push('\n');
     // Without prices the answer is the first note.
@@ -259,6 +264,20 @@ pub(super) fn settings(costs: &Costs) -> Table {
         table.row(row);
     }
     table
+}
+
+/// Renders the settings without the conditions that a terminal has no room for, and says whether no
+/// figure is left out. The assumed share's column is the first to go: its values are in the one with
+/// the intervals.
+fn settings_fitting(costs: &Costs) -> (String, bool) {
+    let table = settings(costs);
+    let names: Vec<&str> = table.columns().map(|(name, _)| name).collect();
+    let assumed = format!("{} %", costs.assumed_pct);
+    let (twice, others): (Vec<&str>, Vec<&str>) =
+        names.iter().skip(3).partition(|name| **name == assumed);
+    let optional = [twice.clone(), others.into_iter().rev().collect(), vec!["now"]].concat();
+    let (text, left_out) = table.render_without(&optional);
+    (text, left_out.iter().all(|name| twice.contains(name)))
 }
 
 /// A value with its interval.

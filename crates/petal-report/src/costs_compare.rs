@@ -1,7 +1,7 @@
 //! Two records of an optimizer's prices side by side, as text: one screen.
 
 use super::numbers::{counted, decimal, or_dash};
-use super::table::{SCREEN_LINES, Table, fitting_paragraphs, line, paragraph};
+use super::table::{SCREEN_LINES, Table, fitting_paragraphs, paragraph};
 use petal_judge::costs::significant;
 use petal_judge::costs_compare::{CostsComparison, PriceChange, PriceRange};
 use petal_model::record::costs::{Costs, PriceUnit};
@@ -29,15 +29,16 @@ pub fn render(names: [&str; 2], before: &Costs, after: &Costs, found: &CostsComp
     out.push_str(&table(&shown).render());
     let judged: Vec<bool> = shown.iter().filter_map(|change| change.differs).collect();
     let differ = judged.iter().filter(|differs| **differs).count();
-    out.push_str(&line(&format!(
+    let differing = format!(
         "{differ} of {} differ: their 95 % intervals do not meet. All conditions: --json",
         judged.len()
-    )));
+    );
+    out.push_str(&paragraph("", "  ", &differing));
     let unknown = shown.len() - judged.len();
     if unknown > 0 {
-        out.push_str(&line(&format!(
-            "{unknown} not judged: a value or its interval (three rounds) is missing"
-        )));
+        let not_judged =
+            format!("{unknown} not judged: a value or its interval (three rounds) is missing");
+        out.push_str(&paragraph("", "  ", &not_judged));
     }
     let warnings = found.warnings.iter().map(|warning| paragraph("- ", "  ", warning));
     let room = SCREEN_LINES.saturating_sub(out.lines().count());

@@ -41,6 +41,8 @@ pub mod sweep;
 pub mod table;
 pub mod text;
 pub mod verification;
+#[cfg(test)]
+mod widths_tests;
 #[cfg(feature = "xlsx")]
 pub mod workbook;
 

@@ -69,7 +69,7 @@ fn bulleted(out: &mut String, name: &str, lines: &[String]) {
 pub fn replayed_load(run: &Run) -> Option<String> {
     let of = run.details.replay.as_ref()?;
     let scale = scale_of(run);
-    let mut out = line(&format!("{scale}x of {}: {}", of.database, of.time));
+    let mut out = paragraph("", "  ", &format!("{scale}x of {}: {}", of.database, of.time));
     out.push('\n');
     let rows = delivered(run).into_iter().map(|(figure, delivered)| {
         let Delivered { asked, here } = delivered;
@@ -102,11 +102,14 @@ fn held(run: &Run, of: &ReplayOf) -> String {
 const BULLETS_MAX: usize = 3;
 const FINDINGS_LINES: usize = 15;
 
+/// The begin of the other lines of a named text.
+const WORDS_AT: &str = "          ";
+
 /// Lays out the answer of a replay on one screen: the answer, as many steps as fit, the findings.
 pub fn brief(found: &BreakPoint) -> String {
     let out = paragraph("", "  ", &found.line()) + "\n";
     let mut end = String::from("\n");
-    end.push_str(&line(&format!("platform  {}", found.target)));
+    end.push_str(&paragraph("platform  ", WORDS_AT, &found.target));
     let notes = found.notes.iter().enumerate().map(|(at, note)| {
         let name = if at == 0 { "findings" } else { "" };
         paragraph(&format!("{name:<10}- "), &" ".repeat(12), note)
@@ -119,7 +122,8 @@ pub fn brief(found: &BreakPoint) -> String {
         "finding",
         "with --full",
     ));
-    end.push_str("--full shows the delivered load, and everything that is not like production\n");
+    let whole = "--full shows the delivered load, and everything that is not like production";
+    end.push_str(&paragraph("", "  ", whole));
     let lines = SCREEN_LINES - out.lines().count() - end.lines().count();
     let text = |count: usize| {
         steps(&found.steps[..count]).render()
@@ -136,13 +140,14 @@ pub fn break_point(found: &BreakPoint) -> String {
     out.push('\n');
     let delivered = delivered_steps(found);
     if !delivered.is_empty() {
-        out.push_str(&line(DELIVERED));
+        out.push_str(&paragraph("", "  ", DELIVERED));
         out.push('\n');
         out.push_str(&delivered.render());
         out.push('\n');
     }
-    out.push_str(&line(&format!("load      {}: {}", found.of.database, found.of.time)));
-    out.push_str(&line(&format!("platform  {}", found.target)));
+    let load = format!("{}: {}", found.of.database, found.of.time);
+    out.push_str(&paragraph("load      ", WORDS_AT, &load));
+    out.push_str(&paragraph("platform  ", WORDS_AT, &found.target));
     bulleted(&mut out, "findings  ", &found.notes);
     bulleted(&mut out, "differs   ", &found.of.not_imitated);
     out

@@ -1,5 +1,5 @@
 //! The one table of all reports, for text and pages; and tables and paragraphs as text of a fixed
-//! width for a terminal and a mail: [`WIDTH`], or the narrower width of [`within`].
+//! width for a terminal and a mail: [`WIDTH`], or the width of [`within`].
 
 use std::cell::Cell as Shared;
 
@@ -7,26 +7,34 @@ use petal_model::numbers::counted;
 use petal_model::settings::paragraph;
 use petal_model::settings::printable::printable_line;
 
-/// Columns of a report in a file or a pipe, and the most on a terminal.
+/// Columns of a line of words in a file or a pipe, and the most on a terminal.
 pub const WIDTH: usize = 100;
+/// Letters of a word that a cell never breaks, such as a figure.
+const WHOLE_WORD_MAX: usize = 24;
 /// Narrower than this, lines are as of a terminal of this width.
 const WIDTH_MIN: usize = 40;
 
 thread_local! {
-    static COLUMNS: Shared<usize> = const { Shared::new(WIDTH) };
+    /// Columns of the terminal; none for a file or a pipe.
+    static TERMINAL: Shared<Option<usize>> = const { Shared::new(None) };
 }
 
 /// Lays out the text of `report` for a terminal of this width.
 pub fn within<T>(columns: usize, report: impl FnOnce() -> T) -> T {
-    let before = COLUMNS.replace(columns.clamp(WIDTH_MIN, WIDTH));
+    let before = TERMINAL.replace(Some(columns.max(WIDTH_MIN)));
     let made = report();
-    COLUMNS.set(before);
+    TERMINAL.set(before);
     made
 }
 
-/// Columns that a line may have.
+/// Columns that a line of words may have.
 pub fn columns() -> usize {
-    COLUMNS.get()
+    table_columns().min(WIDTH)
+}
+
+/// Columns that a table may have: all of a terminal's, any number in a file or a pipe.
+fn table_columns() -> usize {
+    TERMINAL.get().unwrap_or(usize::MAX)
 }
 
 const GAP: &str = "  ";
@@ -172,7 +180,7 @@ impl Table {
 
     /// Renders the table as text, with a line under the names, and its note below. No line ends in
     /// spaces. If the table is too wide for a terminal, the text of its last column is wrapped;
-    /// else the table is split, with the first column before the others in each part.
+    /// else the table is split, with the leading columns of words before the others in each part.
     pub fn render(&self) -> String {
         let table = self.rendered_parts().join("\n");
         if self.note.is_empty() { table } else { table + &paragraph("", "", &self.note) }
@@ -217,13 +225,35 @@ impl Table {
         if let (Some(room), Some(last)) = (self.room_for_text(&widths), widths.last_mut()) {
             *last = room;
         }
+        let leading = self.leading(&widths);
+        let taken: usize = widths.iter().take(leading).map(|width| width + GAP.len()).sum();
+        for (at, width) in widths.iter_mut().enumerate().skip(leading) {
+            let room = table_columns().saturating_sub(taken);
+            *width = (*width).min(room.max(self.longest_word(at).min(WHOLE_WORD_MAX)));
+        }
         let names: Vec<Cell> = self.columns().map(|(name, _)| name.into()).collect();
         let rules: Vec<Cell> = widths.iter().map(|&width| "-".repeat(width).into()).collect();
         let part = |shown: Vec<usize>| -> String {
             let lines = [&names, &rules].into_iter().chain(&self.rows);
             lines.map(|cells| self.line(cells, &widths, &shown)).collect()
         };
-        parts(&widths).into_iter().map(part).collect()
+        parts(&widths, leading).into_iter().map(part).collect()
+    }
+
+    /// Returns the number of columns that each part of a split table begins with: the columns of
+    /// words before the first figure if they leave half of the terminal to the others, else one.
+    fn leading(&self, widths: &[usize]) -> usize {
+        let words = self.columns().take_while(|(_, is_figure)| !is_figure).count();
+        let taken: usize = widths.iter().take(words).map(|width| width + GAP.len()).sum();
+        let is_fitting = words < widths.len() && taken <= table_columns() / 2;
+        if is_fitting { words.max(1) } else { 1 }
+    }
+
+    fn longest_word(&self, column: usize) -> usize {
+        let texts = self.rows.iter().filter_map(|row| row.get(column));
+        let words = texts.flat_map(|cell| cell.text.split_whitespace());
+        let name = self.columns.get(column).map_or("", |(name, _)| name);
+        words.chain([name]).map(length).max().unwrap_or(0)
     }
 
     /// Renders the table as one of GitHub's Markdown, at most `rows_max` rows of it.
@@ -244,14 +274,11 @@ impl Table {
     /// Returns the width of a last column of words on a narrower terminal; None if it needs no
     /// less, or cannot be wrapped.
     fn room_for_text(&self, widths: &[usize]) -> Option<usize> {
-        let ((name, align), (wanted, others)) = self.columns.last().zip(widths.split_last())?;
+        let ((_, align), (wanted, others)) = self.columns.last().zip(widths.split_last())?;
         let taken = others.iter().map(|width| width + GAP.len()).sum();
-        let room = columns().checked_sub(taken)?;
-        let texts = self.rows.iter().filter_map(|row| row.get(others.len()));
-        let words = texts.flat_map(|cell| cell.text.split_whitespace()).chain([name.as_str()]);
-        let longest = words.map(length).max()?;
-        let is_narrow = columns() < WIDTH && *align == Align::Left;
-        (is_narrow && (longest..*wanted).contains(&room)).then_some(room)
+        let room = table_columns().checked_sub(taken)?;
+        let longest = self.longest_word(others.len());
+        (*align == Align::Left && (longest..*wanted).contains(&room)).then_some(room)
     }
 
     /// The cells of these columns; a text that is longer than its column goes on below.
@@ -263,7 +290,11 @@ impl Table {
                 true => paragraph::paragraph("", "", cell, width),
                 false => cell.to_owned(),
             };
-            let lines: Vec<String> = broken.lines().map(str::to_owned).collect();
+            let in_width = |line: &str| -> Vec<String> {
+                let letters: Vec<char> = line.chars().collect();
+                letters.chunks(width.max(1)).map(|part| part.iter().collect()).collect()
+            };
+            let lines: Vec<String> = broken.lines().flat_map(in_width).collect();
             Some((*align, width, lines))
         });
         let known: Vec<_> = known.collect();
@@ -284,23 +315,20 @@ impl Table {
 }
 
 /// Splits columns into parts: all of them, or on a narrower terminal as many as fit behind the
-/// first.
-fn parts(widths: &[usize]) -> Vec<Vec<usize>> {
+/// leading ones.
+fn parts(widths: &[usize], leading: usize) -> Vec<Vec<usize>> {
     let width_of = |part: &[usize]| {
         let cells: usize = part.iter().filter_map(|&at| widths.get(at)).sum();
         cells + GAP.len() * part.len().saturating_sub(1)
     };
-    let mut parts: Vec<Vec<usize>> = Vec::new();
-    for at in 0..widths.len() {
-        match parts.last_mut() {
-            None => parts.push(vec![at]),
-            Some(part) if part.len() == 1 => part.push(at),
-            Some(part) => {
-                part.push(at);
-                if columns() < WIDTH && width_of(part) > columns() {
-                    part.pop();
-                    parts.push(vec![0, at]);
-                }
+    let first: Vec<usize> = (0..leading.min(widths.len())).collect();
+    let mut parts = Vec::from_iter((!first.is_empty()).then(|| first.clone()));
+    for at in leading..widths.len() {
+        if let Some(part) = parts.last_mut() {
+            part.push(at);
+            if part.len() > leading + 1 && width_of(part) > table_columns() {
+                part.pop();
+                parts.push(first.iter().copied().chain([at]).collect());
             }
         }
     }
@@ -331,28 +359,6 @@ pub fn markdown(text: &str) -> String {
 
 /// Lines of a screen, with one left for the prompt.
 pub const SCREEN_LINES: usize = 39;
-
-/// Lines of a finding on a screen.
-const CLIPPED_LINES: usize = 2;
-
-/// Returns a paragraph of at most [`CLIPPED_LINES`] lines; dots replace the rest.
-pub fn clipped(first: &str, rest: &str, text: &str) -> String {
-    let whole = paragraph(first, rest, text);
-    let mut lines: Vec<&str> = whole.lines().collect();
-    if lines.len() <= CLIPPED_LINES {
-        return whole;
-    }
-    lines.truncate(CLIPPED_LINES);
-    let mut shown = lines.join("\n");
-    let begin = shown.rfind('\n').map_or(0, |at| at + 1);
-    while shown[begin..].chars().count() + 4 > columns() {
-        match shown.rfind(' ').filter(|&at| at > begin) {
-            Some(at) => shown.truncate(at),
-            None => break,
-        }
-    }
-    shown + " ...\n"
-}
 
 /// Returns the first paragraphs, each whole: at most `most`, and as many as fit in `lines`. A last
 /// line has the number of the others and their place.
@@ -450,6 +456,33 @@ mod tests {
         a name of a run      3
         ");
         assert_eq!(table.render().lines().count(), 3);
+    }
+
+    #[test]
+    fn each_part_of_a_table_begins_with_its_names_and_breaks_no_figure() {
+        let mut table = Table::headed("times | of | reads: | the slowest: | note");
+        let path = "/var/lib/a/path/that/is/longer/than/the/whole/terminal/db";
+        table.row(["vda read", "all", "1,234,567", "12,345 to 67,890", "of the whole run"]);
+        table.row(["vda write", "others", "9", "1", path]);
+        let text = within(40, || table.render());
+        insta::assert_snapshot!(text, @r"
+        times      of          reads
+        ---------  ------  ---------
+        vda read   all     1,234,567
+        vda write  others          9
+
+        times      of           the slowest
+        ---------  ------  ----------------
+        vda read   all     12,345 to 67,890
+        vda write  others                 1
+
+        times      of      note
+        ---------  ------  ------------------------
+        vda read   all     of the whole run
+        vda write  others  /var/lib/a/path/that/is/
+                           longer/than/the/whole/te
+                           rminal/db
+        ");
     }
 
     #[test]

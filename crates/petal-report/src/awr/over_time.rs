@@ -40,12 +40,13 @@ pub fn moment(found: &OverTime, at: usize) -> String {
 fn text(of: &ReportsOverTime, lay_out: impl Fn(&Table) -> String) -> String {
     let found = &of.found;
     let (first, last) = (moment(found, 0), moment(found, found.moments.len().saturating_sub(1)));
-    let mut out = match found.moments.len() {
-        0 => line(&format!("{}: no report is left", of.name)),
+    let head = match found.moments.len() {
+        0 => format!("{}: no report is left", of.name),
         reports => {
-            line(&format!("{}: {}, {first} to {last}", of.name, counted(reports as u64, "report")))
+            format!("{}: {}, {first} to {last}", of.name, counted(reports as u64, "report"))
         }
     };
+    let mut out = paragraph("", "  ", &head);
     if !found.figures.is_empty() {
         out.push_str(&lay_out(&figures(found)));
         out.push_str(&paragraph("worst hour   ", "             ", &worst(found)));

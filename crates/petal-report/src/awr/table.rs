@@ -130,8 +130,8 @@ impl FindingGroup<'_> {
         };
         let count = self.files.len();
         let purpose = if is_for_tests(id) { "; advice for a SLOB test" } else { "" };
-        let mut shown =
-            format!("\n{mark} {id}: {count} of {}{purpose}\n", counted(of as u64, "report"));
+        let head = format!("{mark} {id}: {count} of {}{purpose}", counted(of as u64, "report"));
+        let mut shown = format!("\n{}", paragraph("", "  ", &head));
         let first = self.files.first().copied().unwrap_or_default();
         shown.push_str(&paragraph("  ", "    ", &format!("{first}: {message}. {advice}")));
         if count > 1 {

@@ -1,17 +1,18 @@
-//! Petals in plain characters: 80 columns, no colors, the same in a terminal, a pipe and a mail.
+//! Petals in plain characters: 80 columns, fewer on a narrower terminal, no colors, the same in a
+//! terminal, a pipe and a mail.
 //! Crates that draw with braille dots distinguish lines by color alone, which a pipe lacks; here
 //! each line has a letter and each point its number of sessions.
 
 use super::super::charts::Scale;
 use super::super::numbers::rate;
-use super::super::table::line;
+use super::super::table::{columns, paragraph};
 use petal_judge::petals::{PetalLine, Petals};
 
-const WIDTH: usize = 80;
+/// Columns of the chart, at most.
+const WIDTH_MAX: usize = 80;
 const HEIGHT: usize = 20;
 /// Columns left of the plot: the y axis and its numbers.
 const MARGIN: usize = 9;
-const PLOT: usize = WIDTH - MARGIN - 1;
 const LINES_MAX: usize = 26;
 /// Characters of a line between its points, and of a predicted line, which is behind it.
 const MEASURED: char = '.';
@@ -38,8 +39,8 @@ pub fn petals(petals: &Petals) -> String {
     for (letter, curve) in letters().zip(&curves) {
         let sessions: Vec<String> = curve.points.iter().map(|point| point.0.to_string()).collect();
         let plural = if sessions == ["1"] { "" } else { "s" };
-        let legend = format!("{letter}  {}: {} session{plural}", curve.name, sessions.join(", "));
-        text.push_str(&line(&legend));
+        let legend = format!("{}: {} session{plural}", curve.name, sessions.join(", "));
+        text.push_str(&paragraph(&format!("{letter}  "), "   ", &legend));
     }
     if curves.len() > LINES_MAX {
         text.push_str(&format!("{} further lines are not drawn\n", curves.len() - LINES_MAX));
@@ -84,13 +85,14 @@ fn points(line: &PetalLine) -> impl Iterator<Item = (u32, f64, f64)> {
 }
 
 fn plot(curves: &[TextCurve], height: usize) -> String {
+    let columns = columns().min(WIDTH_MAX) - MARGIN - 1;
     let predicted = || curves.iter().take(LINES_MAX).flat_map(|curve| &curve.predicted).copied();
     let points = curves.iter().flat_map(|curve| &curve.points).map(|point| (point.1, point.2));
     let (x, y): (Vec<f64>, Vec<f64>) = points.chain(predicted()).unzip();
     let (x_axis, y_axis) = (Scale::with_steps(x, STEPS_MAX), Scale::with_steps(y, STEPS_MAX));
-    let mut grid = CharacterGrid { cells: vec![vec![' '; PLOT]; height] };
+    let mut grid = CharacterGrid { cells: vec![vec![' '; columns]; height] };
     let place_of =
-        |x: f64, y: f64| (cell(&x_axis, x, PLOT - 1), height - 1 - cell(&y_axis, y, height - 1));
+        |x: f64, y: f64| (cell(&x_axis, x, columns - 1), height - 1 - cell(&y_axis, y, height - 1));
     let place = |point: &(u32, f64, f64)| place_of(point.1, point.2);
     for pair in curves.iter().take(LINES_MAX).flat_map(|curve| curve.predicted.windows(2)) {
         grid.dots(place_of(pair[0].0, pair[0].1), place_of(pair[1].0, pair[1].1), PREDICTED);
@@ -115,6 +117,8 @@ fn drawn(grid: &CharacterGrid, x_axis: &Scale, y_axis: &Scale, words: &str) -> S
     let mut text = format!("{:>MARGIN$}\n", "read us");
     let y_ticks = y_axis.ticks(STEPS_MAX);
     let last = grid.cells.len().saturating_sub(1);
+    let columns = grid.cells.first().map_or(0, Vec::len);
+    let width = MARGIN + 1 + columns;
     for (at, row) in grid.cells.iter().enumerate() {
         let is_here = |tick: &&f64| last - cell(y_axis, **tick, last) == at;
         let tick = y_ticks.iter().copied().find(|tick| is_here(&tick));
@@ -124,14 +128,14 @@ fn drawn(grid: &CharacterGrid, x_axis: &Scale, y_axis: &Scale, words: &str) -> S
         text.push_str(format!("{number:>8} {edge}{row}").trim_end());
         text.push('\n');
     }
-    let mut edge = vec!['-'; PLOT];
-    let mut numbers = vec![' '; WIDTH];
+    let mut edge = vec!['-'; columns];
+    let mut numbers = vec![' '; width];
     for tick in x_axis.ticks(STEPS_MAX) {
-        let column = cell(x_axis, tick, PLOT - 1);
+        let column = cell(x_axis, tick, columns - 1);
         edge[column] = '+';
         let number = short(tick);
         let length = number.chars().count();
-        let from = (MARGIN + 1 + column + 1).saturating_sub(length.div_ceil(2)).min(WIDTH - length);
+        let from = (MARGIN + 1 + column + 1).saturating_sub(length.div_ceil(2)).min(width - length);
         for (place, letter) in numbers.iter_mut().skip(from).zip(number.chars()) {
             *place = letter;
         }
@@ -139,9 +143,13 @@ fn drawn(grid: &CharacterGrid, x_axis: &Scale, y_axis: &Scale, words: &str) -> S
     let edge: String = edge.into_iter().collect();
     let numbers: String = numbers.into_iter().collect();
     text.push_str(&format!("{:>8} +{edge}\n{}\n", "", numbers.trim_end()));
-    let words = if words.is_empty() { String::new() } else { format!("{:MARGIN$} {words}", "") };
     let title = "PIOPS, reads and writes";
-    text.push_str(&format!("{words}{title:>0$}\n", WIDTH - words.len()));
+    let indented = if words.is_empty() { String::new() } else { format!("{:MARGIN$} {words}", "") };
+    let (words, title) = match indented.len() + title.len() < width {
+        true => (indented.as_str(), title),
+        false => (words, "PIOPS"),
+    };
+    text.push_str(&format!("{words}{title:>0$}\n", width - words.len()));
     text
 }
 
@@ -215,6 +223,7 @@ impl CharacterGrid {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::within;
     use proptest::prelude::*;
 
     #[test]
@@ -278,10 +287,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_figures_it_is_80_columns_wide(
+        fn whatever_the_figures_it_fits_the_terminal(
             lines in prop::collection::vec(
                 prop::collection::vec((1u32..5000, 0.0f64..1e9, 0.0f64..1e7), 1..8), 1..30,
             ),
+            terminal in 40usize..120,
         ) {
             let curves: Vec<TextCurve> = lines
                 .into_iter()
@@ -291,8 +301,9 @@ mod tests {
                     points,
                 })
                 .collect();
-            let shown = plot(&curves, HEIGHT);
-            prop_assert!(shown.lines().all(|line| line.chars().count() <= WIDTH), "{}", shown);
+            let shown = within(terminal, || plot(&curves, HEIGHT));
+            let width = terminal.min(WIDTH_MAX);
+            prop_assert!(shown.lines().all(|line| line.chars().count() <= width), "{}", shown);
             prop_assert_eq!(shown.lines().count(), HEIGHT + 4);
         }
     }

@@ -163,7 +163,7 @@ pub(super) fn hosts(out: &mut String, run: &Run) {
     }
     if hosts.iter().all(|(_, seen)| seen.is_none()) {
         section(out, "operating system", "the operating system");
-        out.push_str("- (not watched: NO_OS_PERF_DATA, or a record without it)\n");
+        bullets(out, ["(not watched: NO_OS_PERF_DATA, or a record without it)"]);
     }
 }
 
@@ -268,7 +268,7 @@ pub(super) fn over_time(out: &mut String, run: &Run) {
 
 fn steady(out: &mut String, run: &Run) {
     let Some(steady) = &run.summary.steady else {
-        out.push_str("- (there was no time in which all sessions ran after the warm-up)\n");
+        bullets(out, ["(there was no time in which all sessions ran after the warm-up)"]);
         return;
     };
     let headline = match run.headline().window {
