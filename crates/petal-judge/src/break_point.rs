@@ -368,11 +368,17 @@ impl BreakPoint {
         Some(self.holds.filter(|_| self.fits() == Some(true))? - 1.0)
     }
 
+    /// Returns the room as text, such as `1.5`, or `at least 1.5` if nothing failed.
+    pub fn room_figure(&self) -> Option<String> {
+        let least = if self.fails.is_none() { "at least " } else { "" };
+        Some(format!("{least}{:.1}", self.room()?))
+    }
+
     fn room_words(&self) -> String {
         match (self.fits(), self.room()) {
             (_, Some(room)) if room >= 0.05 => {
-                let least = if self.fails.is_none() { "at least " } else { "" };
-                format!("; room for {least}{room:.1} more of this database")
+                let room = self.room_figure().unwrap_or_default();
+                format!("; room for {room} more of this database")
             }
             (Some(true), _) if self.fails.is_none() => "; it fits".to_owned(),
             (Some(true), _) => "; no room for more".to_owned(),
@@ -495,6 +501,7 @@ mod tests {
             never.line(),
             "holds 2.5x the busiest interval of PROD, the highest that was tried; room for at least 1.5 more of this database"
         );
+        assert_eq!(never.room_figure().unwrap(), "at least 1.5");
         // Nothing above was tried.
         let once = of(&swept(&[(0.5, 1, 0), (1.0, 1, 0)]), None).unwrap();
         assert!(once.line().ends_with("the highest that was tried; it fits"), "{}", once.line());

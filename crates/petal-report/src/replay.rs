@@ -197,7 +197,7 @@ pub fn side_by_side(found: &[(String, BreakPoint)]) -> String {
             or_dash(found.holds, |scale| format!("{scale}x")),
             or_dash(found.fails, |scale| format!("{scale}x")),
             found.interval_words().unwrap_or_else(|| "-".to_owned()),
-            or_dash(found.room(), |room| format!("{room:.1}")),
+            found.room_figure().unwrap_or_else(|| "-".to_owned()),
             or_dash(found.cause.as_deref(), |cause| {
                 // The column says the first, and the line below all of it.
                 let cause = cause.strip_prefix("limited by: ").unwrap_or(cause);

@@ -51,7 +51,7 @@ pub fn fit(found: &BreakPoint, profile: &Profile) -> Result<String, HtmlError> {
             Tile::figure("Fails at", scale(found.fails), "x", fails_layer(found)),
             Tile::figure(
                 "Room for",
-                or_dash(found.room(), |room| format!("{room:.1}")),
+                found.room_figure().unwrap_or_else(|| "-".to_owned()),
                 "more",
                 "of this database",
             ),

@@ -6,7 +6,7 @@ use petal_model::record::interference::{NeighbourPrice, PricedFigure, PricedLaye
 use petal_model::stats::histogram::LatencySummary;
 
 use crate::charts::{Chart, ChartFrame, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};
-use crate::numbers::{UNKNOWN, micros, or_dash, rate};
+use crate::numbers::{micros, or_dash, rate};
 use crate::table::Table;
 
 /// A percentile of response times.
@@ -41,7 +41,10 @@ fn line(price: &NeighbourPrice) -> String {
 /// `+35 % (28 to 43)`, or the smallest difference that would have been found.
 fn change(figure: &PricedFigure) -> String {
     let Some(share) = figure.share else {
-        return format!("{UNKNOWN} ({})", figure.why_unknown.as_deref().unwrap_or("unknown"));
+        return figure
+            .why_unknown
+            .as_ref()
+            .map_or_else(|| "unknown".to_owned(), |why| format!("unknown ({why})"));
     };
     match (figure.is_found, figure.interval) {
         (true, Some((low, high))) => {
@@ -258,6 +261,12 @@ mod tests {
         assert!(said.contains("throughput no difference found (under "), "{said}");
         let shown = within(80, || crate::text::brief(&run, "petal-results/x"));
         assert!(shown.lines().count() <= 40 && shown.contains("vacuum costs users"), "{shown}");
+        let mut few = run.clone();
+        let figures = &mut few.summary.interference.as_mut().unwrap()[0].figures;
+        let p99 = figures.iter_mut().find(|figure| figure.figure == "p99").unwrap();
+        (p99.share, p99.why_unknown) = (None, Some("too few operations".to_owned()));
+        let said = lines(&few).join("\n");
+        assert!(said.contains(" p99 unknown (too few operations), "), "{said}");
         let drawn = chart(&run).unwrap();
         assert!(drawn.title.starts_with("p50 of"), "{}", drawn.title);
         let legend: Vec<&str> = drawn.series.iter().map(|series| series.name.as_str()).collect();
