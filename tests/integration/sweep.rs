@@ -147,7 +147,9 @@ fn few_sessions_touch_every_schema() {
         assert!(data(&work, n) != *before, "schema {n} was not touched");
     }
     let args = [&args[..2], &["3", "--dry-run"], &args[3..]].concat();
-    work.petal(args).exits(0).telling(&["3 sessions on 4 schemas"]);
+    let shown = work.petal(args).exits(0);
+    assert!(shown.stdout.contains("3 sessions on 4 schemas"), "{}", shown.stdout);
+    assert_eq!(shown.stderr, "");
 }
 
 /// A schema's rows, whatever is in them.

@@ -55,7 +55,7 @@ fn same_plan(
     petal_version: &str,
     first: &SweepPlan,
 ) -> Result<Planned, RunError> {
-    let planned = plan(request, context)?;
+    let planned = plan(request, context)?.noted(context);
     // These settings may differ between hosts.
     let comparable = |plan: &SweepPlan| {
         let mut plan = SweepPlan { seed: first.seed, ..plan.clone() };

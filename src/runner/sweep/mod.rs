@@ -97,7 +97,7 @@ pub fn run(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Done
 
 fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Done, RunError> {
     let watch = context.watch;
-    let planned = plan(request, context)?;
+    let planned = plan(request, context)?.noted(context);
     put_back_before(&planned, request, context)?;
     let mut held = folder::take(&planned, request)?;
     if let Some(replay) = &request.replay {

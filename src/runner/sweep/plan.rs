@@ -52,6 +52,12 @@ impl Planned {
     pub fn settings(&self, number: u32) -> Option<&Settings> {
         self.cells.get(number.checked_sub(1)? as usize)
     }
+
+    /// Shows its notes, which a plan that is printed has in its text.
+    pub fn noted(self, context: &WorkContext<'_>) -> Self {
+        self.notes.iter().for_each(|note| context.watch.note(note));
+        self
+    }
 }
 
 /// Target of the sweep.
@@ -117,7 +123,6 @@ pub fn plan(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Pla
     notes.extend(nodes_share(&cells, schemas, endpoints));
     notes.extend(active_bytes_vary(&cells, &targets));
     notes.extend(cache_per_block_size(&plan, &first));
-    notes.iter().for_each(|note| context.watch.note(note));
     Ok(Planned {
         plan,
         seed_is_given,
