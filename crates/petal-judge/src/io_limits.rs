@@ -15,6 +15,8 @@ const REACHED_SHARE_MIN: f64 = 0.90;
 pub(super) struct ReachedLimit<'a> {
     limit: &'a IoLimit,
     pub per_second: f64,
+    /// The layer that counted it: of the device other programs' requests are in it, too.
+    pub layer: &'static str,
 }
 
 impl ReachedLimit<'_> {
@@ -40,7 +42,7 @@ impl ReachedLimit<'_> {
     pub fn evidence(&self) -> Value {
         json!({
             "limit_per_second": self.limit.per_second, "per_second": self.per_second,
-            "limit_file": self.limit.file, "device": self.limit.device,
+            "limit_file": self.limit.file, "device": self.limit.device, "layer": self.layer,
         })
     }
 
@@ -72,8 +74,9 @@ fn rates(run: &Run) -> Vec<ReachedLimit<'_>> {
         // With several limits of a kind it is not known to which a group's count belongs.
         let is_alone = limits.clone().filter(|other| other.kind == limit.kind).count() == 1;
         let of_group = of_group(run, limit.kind).filter(|_| is_alone);
-        let count = of_group.or_else(|| of_device(run, limit))?;
-        (seconds > 0.0).then(|| ReachedLimit { limit, per_second: count as f64 / seconds })
+        let of_group = of_group.map(|count| (count, "the control group"));
+        let (count, layer) = of_group.or_else(|| Some((of_device(run, limit)?, "the device")))?;
+        (seconds > 0.0).then(|| ReachedLimit { limit, per_second: count as f64 / seconds, layer })
     });
     rates.collect()
 }
@@ -106,7 +109,7 @@ fn of_device(run: &Run, limit: &IoLimit) -> Option<u64> {
 pub(super) fn judge(run: &Run) -> Judgement {
     let reached = reached(run).into_iter().next().ok_or(Clear)?;
     let message = format!(
-        "the device was held to {}: it did {} a second, and its real limit is not seen",
+        "held to {}: it did {} a second, and the device's own limit is not seen",
         reached.words(),
         decimal(reached.per_second, 0)
     );
@@ -157,7 +160,9 @@ mod tests {
         let sums = &mut run.details.os.get_or_insert_default().whole.sum;
         sums.counts.group_read_requests = Some(all / 2);
         assert!(reached(&run).is_empty());
-        assert!(nearest(&run).unwrap().share() < 0.5);
+        let own = nearest(&run).unwrap();
+        assert!(own.share() < 0.5);
+        assert_eq!(own.layer, "the control group");
         // A second limit of this kind: whose count it is is not known.
         let limits = &mut run.details.host.as_mut().unwrap().io_limits;
         limits.push(IoLimit { device: "vdb".into(), ..limits[0].clone() });

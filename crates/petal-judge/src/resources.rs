@@ -162,7 +162,7 @@ fn log(run: &Run) -> Option<ResourceUse> {
 fn io_limit(run: &Run) -> Option<ResourceUse> {
     let nearest = io_limits::nearest(run)?;
     let name = nearest.words();
-    let use_of = used(run, &name, "the device", nearest.per_second, nearest.limit_per_second());
+    let use_of = used(run, &name, nearest.layer, nearest.per_second, nearest.limit_per_second());
     Some(ResourceUse { demand_us: None, ..use_of })
 }
 

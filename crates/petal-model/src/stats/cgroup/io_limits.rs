@@ -117,8 +117,8 @@ impl Groups {
 }
 
 impl GroupIo {
-    /// Cumulative count towards a kind of limit. None without such a limit, or with several devices
-    /// that have one.
+    /// Cumulative count towards a kind of limit; 0 before the group's first request, which the kernel
+    /// does not list. None without such a limit, or with several devices that have one.
     pub fn read(&self, kind: IoLimitKind) -> Option<u64> {
         let mut limited = self.limited.iter().filter(|limited| limited.0 == kind);
         let (Some((_, folder, device)), None) = (limited.next(), limited.next()) else {
@@ -126,11 +126,12 @@ impl GroupIo {
         };
         let (file, line, key) = KINDS.iter().find(|files| files.kind == kind)?.count;
         if let Some(all) = read(&folder.join("io.stat")) {
-            let text = all.lines().find_map(|line| line.strip_prefix(device)?.strip_prefix(' '))?;
-            return pair(text, key)?.parse().ok();
+            let text = all.lines().find_map(|line| line.strip_prefix(device)?.strip_prefix(' '));
+            return text.map_or(Some(0), |text| pair(text, key)?.parse().ok());
         }
         let (text, begin) = (read(&folder.join(file))?, format!("{device} {line} "));
-        text.lines().find_map(|line| line.strip_prefix(&begin)?.trim().parse().ok())
+        let count = text.lines().find_map(|line| line.strip_prefix(&begin));
+        count.map_or(Some(0), |count| count.trim().parse().ok())
     }
 }
 
@@ -177,7 +178,7 @@ mod tests {
         [StorageLayer { name: "vda".into(), number: Some((254, 0)), ..StorageLayer::default() }]
     }
 
-    /// What counts towards limits of read requests and written bytes.
+    /// The counts towards limits of read requests and written bytes.
     fn counts(tree: &str) -> (Option<u64>, Option<u64>) {
         let tree = Recorded::of(tree);
         let io = Groups::of(&tree.roots(), "71").io(&layers());
@@ -253,5 +254,8 @@ mod tests {
 /sys/fs/cgroup/blkio/hb/blkio.throttle.io_service_bytes = 254:0 Write 9
 ";
         assert_eq!(counts(first), (Some(16), None), "no limit of written bytes");
+        // No request yet.
+        assert_eq!(counts(&second.replace("  254:0 r", "  7:0 r")), (Some(0), Some(0)));
+        assert_eq!(counts(&first.replace("  254:0 ", "  7:0 ")), (Some(0), None));
     }
 }
