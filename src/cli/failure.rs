@@ -52,6 +52,7 @@ impl Exit {
             RunError::Engine(error) | RunError::Connect { error, .. } => match error {
                 EngineError::Setting(_) => Self::Usage,
                 EngineError::Environment(_)
+                | EngineError::WrongServer(_)
                 | EngineError::Data(_)
                 | EngineError::NotLoaded { .. } => Self::Environment,
                 EngineError::Database(_) => Self::Failed,

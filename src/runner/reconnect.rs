@@ -4,7 +4,7 @@
 //! The operation in flight fails and is not repeated: whether it was committed is in doubt.
 //! Operations that become due meanwhile keep their time, so that response times contain the outage.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +54,8 @@ struct SuccessLog {
     /// Time of the last loss or reconnection.
     changed_ns: Option<u64>,
     bins: BTreeMap<u64, [Bin; Kind::ALL.len()]>,
+    /// Refusals of servers that answered, each noted once.
+    wrong_servers: HashSet<String>,
 }
 
 /// Successes of one kind within [`BIN_NS`].
@@ -315,13 +317,22 @@ impl ReconnectingSession<'_> {
                 }
                 Err(EngineError::Interrupted) => return false,
                 Err(error) => {
+                    let is_wrong = matches!(error, EngineError::WrongServer(_));
+                    let why = error.to_string();
                     if let Some(loss) = loss {
                         loss.attempts += 1;
-                        loss.refused = Some(error.to_string());
+                        loss.refused = Some(why.clone());
+                        if is_wrong {
+                            loss.wrong_server = Some(why.clone());
+                        }
+                    }
+                    let is_new = is_wrong && log.wrong_servers.insert(why.clone());
+                    drop(log);
+                    if is_new {
+                        self.job.watch.note(&why);
                     }
                 }
             }
-            drop(log);
             // Sessions that were lost together do not all connect at once.
             let share = self.draws.random_range(0.5..1.0);
             let until = Instant::now() + pause.mul_f64(share);

@@ -157,3 +157,60 @@ fn a_target_without_a_connection_cannot_lose_one() {
         .exits(2)
         .telling(&["--answer-within 3", "--on-disconnect retry"]);
 }
+
+/// Runs at `url`, whose network leads to another server after an outage, and expects that petal refuses it
+/// with these words. The rows there must be the same afterwards.
+fn refuses_the_other(
+    url: &str,
+    proxy: &Proxy,
+    other_port: u16,
+    words: &str,
+    rows: impl Fn() -> String,
+) {
+    let work = Workplace::new();
+    let before = rows();
+    let run = run(&work, url, &["-t", "2", "--rate", "200", "--run-time", "5"]);
+    proxy.lead_to(other_port);
+    proxy.cut();
+    run.ends().exited(1).telling(&[words, "petal does not go on there"]);
+    assert_eq!(rows(), before, "the other server's rows were changed");
+    let report = work.petal(["report", &work.run_folder().display().to_string()]).exits(0);
+    let line = report.stdout.lines().find(|line| line.starts_with("refused")).unwrap();
+    assert!(line.contains("another server than before answers"), "{line}");
+    let wrong = &record(&work.run_folder())["outages"][0]["wrong_servers"];
+    assert!(wrong[0].as_str().unwrap().contains(words), "{wrong}");
+}
+
+#[test]
+fn another_cluster_that_answers_after_an_outage_gets_no_updates() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let server = server_postgres::Server::start(&["shared_buffers=16MB"]);
+    let other = server_postgres::shared();
+    loaded(&server.tcp_url("met"));
+    loaded(&other.tcp_url("met"));
+    let proxy = Proxy::to(server.port);
+    let rows = || {
+        let sql = "SELECT sum(hashtext(t::text)) FROM petal1.cf1 t";
+        other.answers("met", &[sql]).concat()
+    };
+    let url = format!("postgres://petal@127.0.0.1:{}/met", proxy.port);
+    refuses_the_other(&url, &proxy, other.port, "its system is ", rows);
+}
+
+#[test]
+fn a_server_with_another_load_that_answers_after_an_outage_gets_no_updates() {
+    if !server_mysql::is_there() {
+        return;
+    }
+    let server = server_mysql::Server::start(&[]);
+    let other = server_mysql::shared();
+    loaded(&server.tcp_url("met", server.port));
+    let url = other.tcp_url("met", other.port);
+    loaded(&url);
+    let proxy = Proxy::to(server.port);
+    let rows = || format!("{:?}", other.sql("met", "CHECKSUM TABLE petal1_cf1"));
+    let url = server.tcp_url("met", proxy.port);
+    refuses_the_other(&url, &proxy, other.port, "schema 1 is of another load", rows);
+}

@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,6 +16,8 @@ pub struct Proxy {
     /// Connections in whose first words this stands get no further byte.
     held_back: Arc<Mutex<Option<String>>>,
     late: Arc<Late>,
+    /// Port of the server.
+    server: Arc<AtomicU16>,
 }
 
 /// Address of a relay that keeps ports.
@@ -44,7 +46,16 @@ impl Late {
 impl Proxy {
     pub fn to(port: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        Self::between(listener, move |_| TcpStream::connect(("127.0.0.1", port)).unwrap())
+        let server = Arc::new(AtomicU16::new(port));
+        let now = Arc::clone(&server);
+        let port = move || now.load(Ordering::Relaxed);
+        let connect = move |_| TcpStream::connect(("127.0.0.1", port())).unwrap();
+        Self { server, ..Self::between(listener, connect) }
+    }
+
+    /// New connections lead to another server.
+    pub fn lead_to(&self, port: u16) {
+        self.server.store(port, Ordering::Relaxed);
     }
 
     /// At 127.0.0.2, with the same ports at both ends as without it: as a network has them.
@@ -85,7 +96,7 @@ impl Proxy {
                 }
             }
         });
-        Self { port: own, sockets, held_back, late }
+        Self { port: own, sockets, held_back, late, server: Arc::default() }
     }
 
     /// Passes all on so much later.

@@ -21,7 +21,7 @@ use petal_model::stats::counters::Counters;
 use petal_model::stats::os::ServerProcesses;
 use petal_model::stats::server_work::ServerWork;
 use petal_model::stats::target::{
-    LoadFact, LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails,
+    LoadFact, LoadedSchema, PlanCheck, Privilege, ServerIdentity, Settled, Target, TargetDetails,
 };
 use petal_model::workload::op::Operation;
 use petal_model::workload::row::Filler;
@@ -222,6 +222,12 @@ pub trait Server: Send + Sync {
     /// Settings of the whole server that petal can change, if it can change any.
     fn settings(&self) -> Option<&dyn ChangeableSettings> {
         None
+    }
+
+    /// Identity of each server of the sessions, and of the data there for a run over `schemas`, as it
+    /// is now; empty if the engine cannot say it.
+    fn identities(&self, _schemas: u32) -> Result<Vec<ServerIdentity>> {
+        Ok(Vec::new())
     }
 
     /// Progress of a server in recovery, such as a standby; `None` if it is not in recovery.
@@ -613,6 +619,9 @@ pub enum EngineError {
     /// A schema that is needed is not loaded there: exit code 3.
     #[error("{place}: schema {schema} is not loaded")]
     NotLoaded { place: String, schema: u32 },
+    /// Another server answers than the one that petal trusts, or met first: exit code 3.
+    #[error("{0}")]
+    WrongServer(String),
     /// The database failed otherwise: exit code 1.
     #[error("{0}")]
     Database(String),

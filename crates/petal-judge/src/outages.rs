@@ -84,6 +84,9 @@ fn outage(seen: &ConnectionLosses, losses: &[&ConnectionLoss]) -> Outage {
         lost_at: counted(losses.iter().filter_map(|loss| loss.server.clone())),
         back_at: counted(losses.iter().filter_map(|loss| loss.back_at.clone())),
         errors: counted(losses.iter().map(|loss| loss.code.clone())),
+        wrong_servers: counted(losses.iter().filter_map(|loss| loss.wrong_server.clone()))
+            .into_keys()
+            .collect(),
         in_doubt,
     }
 }

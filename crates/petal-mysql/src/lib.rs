@@ -66,6 +66,7 @@ use petal_engine::costs::CostProbes;
 use petal_engine::in_use::DataUse;
 use petal_engine::neighbour::KnownNeighbours;
 use petal_engine::server::clock::ClockReading;
+use petal_engine::server::identity::KnownServer;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::servers::{FollowedServer, Servers, each_once, known};
@@ -82,7 +83,7 @@ use petal_model::stats::counters::Counters;
 use petal_model::stats::os::ServerProcesses;
 use petal_model::stats::server_work::ServerWork;
 use petal_model::stats::target::{
-    LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails,
+    LoadedSchema, PlanCheck, Privilege, ServerIdentity, Settled, Target, TargetDetails,
 };
 use petal_model::workload::seat::Seat;
 use session::{MysqlSession, SESSION_SETTINGS};
@@ -117,6 +118,7 @@ impl Mysql {
                 writes: !settings.only_reads(),
                 waits: WaitSampler::default(),
                 routines: Mutex::default(),
+                known: KnownServer::new(settings.reconnect.is_some()),
             }),
         })
     }
@@ -357,6 +359,17 @@ impl Server for Mysql {
 
     fn settings(&self) -> Option<&dyn ChangeableSettings> {
         Some(self)
+    }
+
+    fn identities(&self, schemas: u32) -> Result<Vec<ServerIdentity>> {
+        let of_one = |endpoint: &Endpoint| {
+            let mut client = endpoint.connect_to_look()?;
+            let system = Some(server_settings::identity(&mut client)?);
+            let load = |schema| Ok((schema, schema::read_meta(&mut client, schema)?.load));
+            let loads = (1..=schemas).map(load).collect::<Result<_>>()?;
+            Ok(ServerIdentity { server: endpoint.name.clone(), system, timeline: None, loads })
+        };
+        self.servers.of_sessions().iter().map(of_one).collect()
     }
 
     fn recovery(&self) -> Result<Option<Recovery>> {

@@ -19,12 +19,7 @@ type VariableRow = (String, Option<String>, String, Option<String>, Option<Strin
 
 impl ChangeableSettings for Mysql {
     fn server_identity(&self) -> Result<String> {
-        let mut client = self.first().connect_to_look()?;
-        let sql = match is_mariadb(&mut client)? {
-            true => "SELECT CONCAT_WS(':', @@hostname, @@port, @@datadir)",
-            false => "SELECT @@server_uuid",
-        };
-        client.ask_row("asking for its identity", sql)
+        identity(&mut self.first().connect_to_look()?)
     }
 
     fn place(&self) -> &'static str {
@@ -94,6 +89,15 @@ impl ChangeableSettings for Mysql {
         let mut client = self.first().connect_to_look()?;
         client.send(&format!("changing {name}"), &sql)
     }
+}
+
+/// A server's own identity, which its replicas do not have.
+pub fn identity(client: &mut Client) -> Result<String> {
+    let sql = match is_mariadb(client)? {
+        true => "SELECT CONCAT_WS(':', @@hostname, @@port, @@datadir)",
+        false => "SELECT @@server_uuid",
+    };
+    client.ask_row("asking for its identity", sql)
 }
 
 fn is_mariadb(client: &mut Client) -> Result<bool> {

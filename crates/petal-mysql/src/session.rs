@@ -47,7 +47,7 @@ impl MysqlSession {
         let mut work = Work {
             shared: Arc::clone(shared),
             client,
-            schemas: KnownSchemas::new(seat.schema, shared.redo_stress),
+            schemas: KnownSchemas::new(seat.schema, shared.redo_stress, shared.known.clone()),
             control,
             is_node,
             commits_late: version.contains("MariaDB"),

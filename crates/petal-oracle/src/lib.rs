@@ -62,12 +62,14 @@ use counters::{CounterReader, ServedInstances};
 use database::Database;
 use driver::Driver;
 use errors::AtPlace;
-use link::{Connector, Destination};
+use link::{Connector, Destination, Link};
 use meta::{OracleSchema, Tables, cell, count};
 use options::{Options, OracleService, TableStorage};
 use petal_engine::costs::CostProbes;
 use petal_engine::in_use::{DataUse, Unshared};
 use petal_engine::server::failure::not_loaded;
+use petal_engine::server::identity::KnownServer;
+use petal_engine::server::liveness::SILENCE;
 use petal_engine::server::loader::Load;
 use petal_engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, OwnReport, Placement, Progress, Result,
@@ -86,7 +88,7 @@ use petal_model::stats::target::{
 use petal_model::workload::seat::Seat;
 use session::OracleSession;
 use sql::DataPlace;
-use timeouts::TimedConnector;
+use timeouts::{TimedConnector, answered};
 use work::SessionConfig;
 
 /// Grants that petal needs, for a DBA to read and run.
@@ -116,6 +118,8 @@ pub struct Oracle {
     served: Mutex<ServedInstances>,
     /// Loaded schemas, read once for all sessions of a run.
     metas: Mutex<Option<Vec<OracleSchema>>>,
+    /// The database of sessions that reconnect.
+    known: KnownServer,
     report: Mutex<Option<reports::OpeningSnapshot>>,
 }
 
@@ -159,6 +163,7 @@ impl Oracle {
             statistics_asked: settings.is_given("DATABASE_STATISTICS_TYPE"),
             served: Mutex::default(),
             metas: Mutex::default(),
+            known: KnownServer::new(settings.reconnect.is_some()),
             report: Mutex::default(),
         }
     }
@@ -222,6 +227,22 @@ impl Oracle {
         let bytes = blocks * block_bytes * u64::from(self.schemas.unwrap_or(1));
         let statement = room::serving(database, tablespace, bytes, asked);
         EngineError::Environment(format!("{text}; this makes one that serves: {statement}"))
+    }
+
+    /// Refuses a database with other loads, which may answer after an outage.
+    fn with_known_loads(&self, mut link: Box<dyn Link>, place: &str) -> Result<Box<dyn Link>> {
+        if !self.known.is_compared() || self.use_slob_schemas {
+            return Ok(link);
+        }
+        let asked =
+            answered(SILENCE, move || meta::loads(link.as_mut()).map(|loads| (link, loads)));
+        let (link, loads) = asked.at(place, "reading petal_meta")?;
+        for meta in self.metas()? {
+            let schema = meta.about.schema;
+            let load = loads.get(&schema).ok_or_else(|| not_loaded(place, schema))?;
+            self.known.check_load(place, schema, load)?;
+        }
+        Ok(link)
     }
 
     fn data_place<'a>(&'a self, tablespace: &'a str) -> DataPlace<'a> {
@@ -333,6 +354,7 @@ impl Engine for Oracle {
         let purpose = format!("petal session {}", seat.session);
         let link =
             self.connector.connect(Destination::Endpoint(at), &purpose).at(place, "connecting")?;
+        let link = self.with_known_loads(link, place)?;
         let session = OracleSession::new(link, place, seat, self.config, &metas, &self.looking)?;
         let mut served = self.served.lock();
         served.entry(at).or_default().insert(session.instance());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::database::Database;
-use super::link::{BindValue, Row};
+use super::link::{BindValue, Link, LinkError, Row};
 use super::sql;
 use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
 use petal_engine::server::row_layout::column_bytes;
@@ -126,6 +126,18 @@ fn read_entries(database: &mut Database) -> Result<BTreeMap<u32, BTreeMap<String
         schema.insert(cell(&row, 1).to_owned(), cell(&row, 2).to_owned());
     }
     Ok(by_schema)
+}
+
+/// Returns the number of each complete load, by schema.
+pub fn loads(link: &mut dyn Link) -> Result<BTreeMap<u32, String>, LinkError> {
+    let mut loads = BTreeMap::<u32, String>::new();
+    for row in link.query(&sql::section(sql::LOOK, "read_meta"), &[])? {
+        let load = loads.entry(number(&row, 0) as u32).or_default();
+        if cell(&row, 1) == "load" {
+            cell(&row, 2).clone_into(load);
+        }
+    }
+    Ok(loads)
 }
 
 /// Returns schemas whose load did not end.

@@ -13,6 +13,7 @@ use super::work::{SessionConfig, Work};
 use petal_engine::server::detached_worker::DetachedWorker;
 use petal_engine::server::driver_panic::DRIVER_FAILED;
 use petal_engine::server::failure::{CONNECTION, NO_ANSWER, not_loaded};
+use petal_engine::server::identity::KnownServer;
 use petal_engine::server::liveness::{AbortHandle, SILENCE, TICK};
 use petal_engine::server::per_schema::KnownSchemas;
 use petal_engine::server::session::{ABORTED, Canceller, SessionControl};
@@ -68,7 +69,7 @@ impl OracleSession {
             control: Arc::clone(&control),
             is_killed,
             limit: None,
-            schemas: KnownSchemas::new(seat.schema, config.redo_stress),
+            schemas: KnownSchemas::new(seat.schema, config.redo_stress, KnownServer::default()),
             commit: config.commit_wait.then(|| sql::section(sql::OPERATIONS, "commit_and_wait")),
         };
         let side = Side::new(&mut work, config.loop_side)?;

@@ -55,6 +55,10 @@ impl SchemaWork for Work {
         &mut self.schemas
     }
 
+    fn server(&self) -> &str {
+        &self.place
+    }
+
     fn read_meta(&mut self, schema: u32) -> Result<SchemaMeta> {
         self.schema(schema).map(|schema| schema.about.clone())
     }

@@ -65,6 +65,7 @@ use petal_engine::costs::CostProbes;
 use petal_engine::in_use::DataUse;
 use petal_engine::neighbour::KnownNeighbours;
 use petal_engine::server::clock::ClockReading;
+use petal_engine::server::identity::KnownServer;
 use petal_engine::server::loader::Load;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::servers::{FollowedServer, Servers, each_once, known};
@@ -81,7 +82,7 @@ use petal_model::stats::counters::{Counters, IoCounts};
 use petal_model::stats::os::ServerProcesses;
 use petal_model::stats::server_work::ServerWork;
 use petal_model::stats::target::{
-    LoadedSchema, PlanCheck, Privilege, Settled, Target, TargetDetails,
+    LoadedSchema, PlanCheck, Privilege, ServerIdentity, Settled, Target, TargetDetails,
 };
 use petal_model::workload::seat::{Role, Seat};
 use schema::relation_bytes;
@@ -139,6 +140,7 @@ impl Postgres {
                 prefetch: settings.prefetch,
                 routines: Mutex::default(),
                 waits: WaitSampler::default(),
+                known: KnownServer::new(settings.reconnect.is_some()),
             }),
         })
     }
@@ -409,6 +411,17 @@ impl Server for Postgres {
 
     fn settings(&self) -> Option<&dyn ChangeableSettings> {
         Some(self)
+    }
+
+    fn identities(&self, schemas: u32) -> Result<Vec<ServerIdentity>> {
+        let of_one = |endpoint: &Endpoint| {
+            let mut client = endpoint.connect_to_look("petal check")?;
+            let (system, timeline) = servers::identity(&mut client)?;
+            let load = |schema| Ok((schema, schema::read_meta(&mut client, schema)?.load));
+            let loads = (1..=schemas).map(load).collect::<Result<_>>()?;
+            Ok(ServerIdentity { server: endpoint.name.clone(), system, timeline, loads })
+        };
+        self.servers.of_sessions().iter().map(of_one).collect()
     }
 
     fn recovery(&self) -> Result<Option<Recovery>> {

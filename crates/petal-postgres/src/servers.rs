@@ -61,6 +61,22 @@ pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
     }))
 }
 
+/// The system and the timeline of a server; `None` if it does not say them, as some hosted ones.
+pub fn identity(client: &mut Client) -> Result<(Option<String>, Option<u64>)> {
+    const SYSTEM: &str = "SELECT system_identifier::pg_catalog.text, \
+        CASE WHEN pg_catalog.pg_is_in_recovery() \
+        THEN (SELECT timeline_id FROM pg_catalog.pg_control_checkpoint()) \
+        ELSE ('x' || pg_catalog.left(pg_catalog.pg_walfile_name( \
+            pg_catalog.pg_current_wal_insert_lsn()), 8))::pg_catalog.bit(32)::pg_catalog.int4 END \
+        FROM pg_catalog.pg_control_system()";
+    let row = match client.query_one(SYSTEM, &[]) {
+        Err(error) if error.code().is_some() => return Ok((None, None)),
+        answer => answer.map_err(|error| client.error("asking for its system", &error))?,
+    };
+    let NonNegative(timeline) = row.read(1)?;
+    Ok((row.read(0)?, Some(timeline)))
+}
+
 /// Connections free for this role: without those reserved for others or held by them.
 pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
     let row = endpoint.connect("petal")?.ask_row(

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio_postgres::Statement;
 
 use super::connect::{Endpoint, FLUSH_VERSION_MIN, OpenedConnection, server_version};
-use super::plan;
 use super::work::{Shared, Work};
+use super::{plan, servers};
 use petal_engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use petal_engine::server::session::{Canceller, SessionControl};
 use petal_engine::server::sides::Side;
@@ -48,6 +48,10 @@ impl ConnectedSession {
         let OpenedConnection { mut client, process, .. } =
             endpoint.open(&format!("petal session {}", seat.session))?;
         let doing = "preparing a session";
+        if shared.known.is_compared() {
+            let (system, timeline) = servers::identity(&mut client)?;
+            shared.known.check(&endpoint.name, system, timeline)?;
+        }
         let version = server_version(&mut client)?;
         plan::apply(&mut client, shared.prefetch)?;
         let flush = match version >= FLUSH_VERSION_MIN {
@@ -63,7 +67,7 @@ impl ConnectedSession {
         let mut work = Work {
             shared: Arc::clone(shared),
             client,
-            schemas: KnownSchemas::new(seat.schema, shared.redo_stress),
+            schemas: KnownSchemas::new(seat.schema, shared.redo_stress, shared.known.clone()),
             control,
         };
         work.meta(seat.schema)?;

@@ -15,6 +15,7 @@ use petal_engine::server::batch_loop::NotedError;
 use petal_engine::server::failure::{
     CONNECTION, Failure, NO_ANSWER, StatementError, StatementErrorKind,
 };
+use petal_engine::server::identity::KnownServer;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::per_schema::{KnownSchemas, SchemaWork};
 use petal_engine::server::session::SessionControl;
@@ -33,6 +34,8 @@ pub struct Shared {
     /// Held by the session that looks for a schema's routine, or makes it.
     pub routines: Mutex<()>,
     pub waits: WaitSampler<Endpoint>,
+    /// The server of sessions that reconnect.
+    pub known: KnownServer,
 }
 
 /// State that every side of the loop works with.
@@ -46,6 +49,10 @@ pub struct Work {
 impl SchemaWork for Work {
     fn schemas(&mut self) -> &mut KnownSchemas {
         &mut self.schemas
+    }
+
+    fn server(&self) -> &str {
+        &self.client.server
     }
 
     fn read_meta(&mut self, number: u32) -> Result<SchemaMeta> {

@@ -9,6 +9,7 @@
 //! - `failure`: the meaning of errors for a session and for a load, and their codes
 //! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: limits of waits, and the
 //!   steps at their end; `driver_panic`: drivers that panic
+//! - `identity`: the server and the load that a run met first, compared when sessions connect again
 //! - `endpoint`: the state that connections to one server share, and their timeouts; `servers`: the
 //!   servers of a run
 //! - `per_schema`: a session's prepared statements for each schema
@@ -29,6 +30,7 @@ pub mod driver_panic;
 pub mod endpoint;
 pub mod failure;
 pub mod future_wait;
+pub mod identity;
 pub mod liveness;
 pub mod loader;
 pub mod meta_table;

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::identity::KnownServer;
 use super::meta_table::SchemaMeta;
 use super::row_layout::UpdateText;
-use crate::Result;
+use crate::{EngineError, Result};
 use petal_model::settings::RedoStress;
 use petal_model::workload::op::Operation;
 use petal_model::workload::row::changed_columns;
@@ -17,11 +18,13 @@ pub struct KnownSchemas {
     metas: BTreeMap<u32, SchemaMeta>,
     redo_stress: RedoStress,
     text: UpdateText,
+    known: KnownServer,
 }
 
 impl KnownSchemas {
-    pub fn new(home: u32, redo_stress: RedoStress) -> Self {
-        Self { home, metas: BTreeMap::new(), redo_stress, text: UpdateText::default() }
+    /// The loads of schemas must be those of `known`.
+    pub fn new(home: u32, redo_stress: RedoStress, known: KnownServer) -> Self {
+        Self { home, metas: BTreeMap::new(), redo_stress, text: UpdateText::default(), known }
     }
 
     /// Columns that an UPDATE changes.
@@ -34,6 +37,9 @@ impl KnownSchemas {
 pub trait SchemaWork {
     fn schemas(&mut self) -> &mut KnownSchemas;
 
+    /// The server's name for people.
+    fn server(&self) -> &str;
+
     /// Refuses a schema that is not loaded.
     fn read_meta(&mut self, schema: u32) -> Result<SchemaMeta>;
 
@@ -41,7 +47,12 @@ pub trait SchemaWork {
     fn meta(&mut self, schema: u32) -> Result<&SchemaMeta> {
         let meta = match self.schemas().metas.get(&schema) {
             Some(known) => known.clone(),
-            None => self.read_meta(schema)?,
+            None => {
+                let meta = self.read_meta(schema)?;
+                let known = self.schemas().known.clone();
+                known.check_load(self.server(), schema, &meta.load)?;
+                meta
+            }
         };
         Ok(self.schemas().metas.entry(schema).or_insert(meta))
     }
@@ -56,8 +67,11 @@ pub trait SchemaWork {
     /// width.
     fn column_shape(&mut self, home: u32) -> Result<(usize, bool)> {
         let (width, is_constant) = self.meta(home)?.column_shape();
-        let is_alike =
-            is_constant && self.meta(1).is_ok_and(|hot| hot.column_shape() == (width, true));
+        let hot = match self.meta(1) {
+            Err(error @ EngineError::WrongServer(_)) => return Err(error),
+            hot => hot,
+        };
+        let is_alike = is_constant && hot.is_ok_and(|hot| hot.column_shape() == (width, true));
         Ok((width, is_alike))
     }
 

@@ -47,6 +47,9 @@ pub struct ConnectionLoss {
     pub attempts: u32,
     /// Reason of the last attempt that failed; null if the first one succeeded.
     pub refused: Option<String>,
+    /// Reason why petal refused the server that answered; absent if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong_server: Option<String>,
     /// Time at which the session was connected again; null if it was not.
     pub back_s: Option<f64>,
     pub back_at: Option<String>,
@@ -122,6 +125,9 @@ pub struct Outage {
     pub back_at: BTreeMap<String, u64>,
     /// Losses by the database's code.
     pub errors: BTreeMap<String, u64>,
+    /// Servers that answered and that petal refused, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong_servers: Vec<String>,
     /// Commits that were in doubt, by their outcome.
     pub in_doubt: BTreeMap<CommitOutcome, u64>,
 }

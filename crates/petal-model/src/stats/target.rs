@@ -1,5 +1,6 @@
 //! Facts that an engine states about the target it drives: plain facts that the record keeps.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,41 @@ pub struct Target {
     pub cache_bytes: Option<u64>,
     /// The URL without its secrets.
     pub url: String,
+}
+
+/// Identity of a server and of petal's data there. An unknown fact is `None`, or left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerIdentity {
+    /// Name for people; not compared.
+    pub server: String,
+    /// Number of the database's files, which its standbys have, too.
+    pub system: Option<String>,
+    /// History of these files: a promotion begins the next one.
+    pub timeline: Option<u64>,
+    /// Number of the load, by schema.
+    pub loads: BTreeMap<u32, String>,
+}
+
+impl ServerIdentity {
+    /// Returns why `now` is neither the same server with the same data nor its successor: also if it
+    /// no longer says a fact that was known.
+    pub fn difference(&self, now: &Self) -> Option<String> {
+        let or_unknown =
+            |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_owned());
+        if self.system.is_some() && self.system != now.system {
+            let (before, now) = (or_unknown(&self.system), or_unknown(&now.system));
+            return Some(format!("its system is {now}, and was {before}"));
+        }
+        if let Some(before) = self.timeline.filter(|&before| now.timeline.unwrap_or(0) < before) {
+            let now = or_unknown(&now.timeline.map(|timeline| timeline.to_string()));
+            return Some(format!("its timeline is {now}, and was {before}"));
+        }
+        self.loads.iter().find_map(|(schema, load)| match now.loads.get(schema) {
+            None => Some(format!("schema {schema} is not there")),
+            Some(now) if now != load => Some(format!("schema {schema} is of another load")),
+            Some(_) => None,
+        })
+    }
 }
 
 /// The facts about a target beyond the stable five of [`Target`].

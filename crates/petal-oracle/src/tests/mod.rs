@@ -24,7 +24,7 @@ use super::*;
 use petal_engine::server::scripted::operation;
 use petal_engine::{Batch, Outcomes, Silent};
 use petal_model::settings::url::TargetUrl;
-use petal_model::settings::{Endpoints, RedoStress};
+use petal_model::settings::{Endpoints, Reconnect, RedoStress};
 use petal_model::stats::counters::WaitClass;
 use petal_model::workload::op::{Kind, Operation};
 use petal_model::workload::plan::seats;

@@ -50,3 +50,17 @@ fn rows_of_slobs_own_are_refused() {
     let refused = engine.row_reader(9).err();
     assert!(matches!(refused, Some(EngineError::NotLoaded { schema: 9, .. })));
 }
+
+#[test]
+fn a_session_that_reconnects_refuses_a_database_with_another_load() {
+    let reconnect = Some(Reconnect { answer_limit: Duration::from_secs(1) });
+    let mut engine = engine(&loaded(), &Settings { reconnect, ..settings() });
+    let refusal = |engine: &Oracle| engine.reconnect(seat(1, 1)).err().unwrap().to_string();
+    engine.connect(seat(1, 1)).unwrap();
+    engine.reconnect(seat(2, 1)).unwrap();
+    let other = [&["1", "load", "7"][..], &["2", "load", "7"], &["3", "load", "7"]];
+    engine.connector = Arc::new(ScriptedOracle::default().answers("FROM petal_meta", &other));
+    assert!(refusal(&engine).contains("schema 1 is of another load"), "{}", refusal(&engine));
+    engine.connector = Arc::new(ScriptedOracle::default().answers("FROM petal_meta", &[]));
+    assert!(refusal(&engine).contains("schema 1 is not loaded"), "{}", refusal(&engine));
+}

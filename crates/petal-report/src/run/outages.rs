@@ -75,7 +75,8 @@ fn of_outage(outage: &Outage) -> Facts {
         ("errors", counts(&outage.errors)),
     ];
     let doubts = (!doubts.is_empty()).then(|| ("commits in doubt", doubts.join(", ")));
-    let rest = rest.into_iter().chain(doubts).map(named);
+    let wrong = outage.wrong_servers.iter().map(|why| ("refused", why.clone()));
+    let rest = rest.into_iter().chain(wrong).chain(doubts).map(named);
     first.into_iter().map(named).chain(kinds).chain(rest).collect()
 }
 
