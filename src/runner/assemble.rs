@@ -18,7 +18,7 @@ use petal_model::stats::counters::{CommonCounter, Counters};
 use petal_model::stats::histogram::{Latencies, LatencySummary};
 use petal_model::stats::host;
 use petal_model::stats::os::{GaugeRanges, OsInterval, Whole};
-use petal_model::stats::target::Target;
+use petal_model::stats::target::{IoEvents, Target};
 use petal_model::stats::timeline::Tally;
 use petal_model::workload::seat::Seat;
 
@@ -113,6 +113,7 @@ pub fn run(
             &counters,
         ),
         sessions_lost: measured.lost,
+        unknown_figures: unknown_figures(&counters, &prepared.details.io_events),
         server_reports: measured.server_reports,
         ..opening
     };
@@ -144,6 +145,17 @@ pub fn run(
     }
     run.summary.os = OsFigures::of(&run);
     run
+}
+
+/// The reasons of unknown figures, by the record's names: waits that are an I/O latency have its name.
+fn unknown_figures(counters: &[Counters], events: &IoEvents) -> BTreeMap<String, String> {
+    let latencies = [(&events.read, "read"), (&events.write, "write"), (&events.log, "log")];
+    let name = |name: String| match latencies.iter().find(|(event, _)| **event == name) {
+        Some((_, kind)) => format!("io_latency_us.{kind}"),
+        None => name,
+    };
+    let reasons = Counters::sum(counters).unwrap_or_default().reasons;
+    reasons.into_iter().map(|(figure, why)| (name(figure), why)).collect()
 }
 
 /// Returns the facts known before the trigger, without counts.

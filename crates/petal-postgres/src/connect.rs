@@ -350,6 +350,11 @@ impl Client {
     }
 }
 
+/// True for an answer about the question, not about the connection or the server's state.
+pub fn is_refusal(error: &Error) -> bool {
+    error.code().is_some_and(|code| ["42", "0A", "55", "22"].contains(&&code.code()[..2]))
+}
+
 /// The words of the server or the system.
 pub fn words(error: &Error) -> String {
     if let Some(database) = error.as_db_error() {

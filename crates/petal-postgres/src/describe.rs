@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::answer::{Columns as _, NonNegative, pairs};
 use super::client::Client;
 use super::connect::{Endpoint, server_version};
-use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
+use super::figures::{LOG_EVENT, PRODUCT, READ_EVENT, WRITE_EVENT};
 use super::work::Shared;
 use super::{advice, plan};
 use petal_engine::Result;
@@ -16,8 +16,6 @@ use petal_engine::server::meta_table::SchemaMeta;
 use petal_model::settings::LoopSide;
 use petal_model::stats::os::ServerProcesses;
 use petal_model::stats::target::{Durability, IoEvents, Target, TargetDetails};
-
-pub const PRODUCT: &str = "PostgreSQL";
 
 /// Settings of the server that decide durability, I/O and the figures.
 const SETTINGS: [&str; 30] = [

@@ -13,7 +13,7 @@
 //!   common state
 //! - `costs`: accesses and settings of the planner's prices
 //! - `server_settings`: settings of the whole server that a sweep varies
-//! - `counters`, `waits`, `describe`: the server's reports; `server_work`: everybody's work
+//! - `counters` by the table in `figures`, `waits`, `describe`: the server's reports; `server_work`: everybody's work
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
 //! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
@@ -28,6 +28,7 @@ mod connect;
 mod costs;
 mod counters;
 mod describe;
+mod figures;
 mod filling;
 mod in_use;
 mod libpq;
@@ -53,6 +54,7 @@ mod trust;
 mod waits;
 mod work;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -124,7 +126,11 @@ impl Postgres {
         }
         let servers = servers::of_run(settings)?;
         Ok(Self {
-            counters: servers.all.iter().map(CounterReader::new).collect(),
+            counters: servers
+                .all
+                .iter()
+                .map(|server| CounterReader::new(server, settings.scan_pct > 0))
+                .collect(),
             servers,
             tablespace: settings.db.options.get("tablespace").cloned(),
             autovacuum: options::autovacuum(&settings.db)?,
@@ -141,6 +147,7 @@ impl Postgres {
                 routines: Mutex::default(),
                 waits: WaitSampler::default(),
                 known: KnownServer::new(settings.reconnect.is_some()),
+                reports_late: AtomicBool::default(),
             }),
         })
     }
@@ -293,9 +300,10 @@ impl Engine for Postgres {
 
     fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
         let block_bytes = self.block_bytes()?;
+        let is_late = self.shared.reports_late.load(Ordering::Relaxed);
         let read = |reader: &CounterReader| {
             let mut counters = reader.read(block_bytes.into(), &self.shared.waits)?;
-            if !in_full && reader.is_delayed() {
+            if !in_full && is_late {
                 // Only the log's position is of this second.
                 let redo_bytes = counters.io.redo_bytes;
                 counters.io = IoCounts { redo_bytes, ..IoCounts::default() };
@@ -307,8 +315,10 @@ impl Engine for Postgres {
 
     fn quiesce(&self) -> Result<()> {
         let mut readers = self.counters.iter().zip(&self.servers.all);
-        let settled = readers.try_for_each(|(reader, endpoint)| {
-            reader.settle(&self.shared.waits.sessions(&endpoint.name))
+        let is_late = self.shared.reports_late.load(Ordering::Relaxed);
+        let settled = readers.try_for_each(|(reader, endpoint)| match is_late {
+            true => reader.settle(&self.shared.waits.sessions(&endpoint.name)),
+            false => Ok(()),
         });
         self.shared.waits.stop();
         settled?;

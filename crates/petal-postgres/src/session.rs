@@ -2,18 +2,21 @@
 //! to the primary, for UPDATEs.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio_postgres::Statement;
 
-use super::connect::{Endpoint, FLUSH_VERSION_MIN, OpenedConnection, server_version};
+use super::connect::{Endpoint, FLUSH_VERSION_MIN, OpenedConnection, is_refusal, server_version};
 use super::work::{Shared, Work};
 use super::{plan, servers};
 use petal_engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use petal_engine::server::session::{Canceller, SessionControl};
 use petal_engine::server::sides::Side;
-use petal_engine::{Batch, Cancel, EngineError, Result, Session, SessionError};
+use petal_engine::{Batch, Cancel, Result, Session, SessionError};
 use petal_model::workload::op::Kind;
 use petal_model::workload::seat::Seat;
+
+const FLUSH: &str = "SELECT pg_catalog.pg_stat_force_next_flush()";
 
 /// A session on its endpoint; at a standby, with a second connection to the primary for UPDATEs.
 pub struct PostgresSession {
@@ -55,11 +58,11 @@ impl ConnectedSession {
         let version = server_version(&mut client)?;
         plan::apply(&mut client, shared.prefetch)?;
         let flush = match version >= FLUSH_VERSION_MIN {
-            true => Some(client.prepare_for(
-                doing,
-                "SELECT \
-                pg_catalog.pg_stat_force_next_flush()",
-            )?),
+            true => match client.prepare(FLUSH) {
+                Ok(flush) => Some(flush),
+                Err(error) if is_refusal(&error) => None,
+                Err(error) => return Err(client.error(doing, &error)),
+            },
             false => None,
         };
         let token = endpoint.cancel_token(&client);
@@ -77,8 +80,24 @@ impl ConnectedSession {
         shared.waits.watch(endpoint, process)?;
         let mut connected = Self { work, side, flush };
         // Reads of the preparation are counted before the run.
-        connected.flush().map_err(|lost| EngineError::Database(lost.message))?;
+        connected.first_flush()?;
         Ok(connected)
+    }
+
+    /// A role that may not flush reports at the end of its sessions.
+    fn first_flush(&mut self) -> Result<()> {
+        if let Some(flush) = &self.flush
+            && let Err(error) = self.work.client.execute(flush, &[])
+        {
+            match is_refusal(&error) {
+                true => self.flush = None,
+                false => return Err(self.work.client.error("flushing its statistics", &error)),
+            }
+        }
+        if self.flush.is_none() {
+            self.work.shared.reports_late.store(true, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {

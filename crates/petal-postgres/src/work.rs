@@ -2,6 +2,7 @@
 //! and the meaning of an error for the session.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use parking_lot::Mutex;
 
@@ -36,6 +37,9 @@ pub struct Shared {
     pub waits: WaitSampler<Endpoint>,
     /// The server of sessions that reconnect.
     pub known: KnownServer,
+    /// Some session reports to the server's statistics when it likes: at a server of 14 and before, or
+    /// because the role may not flush.
+    pub reports_late: AtomicBool,
 }
 
 /// State that every side of the loop works with.

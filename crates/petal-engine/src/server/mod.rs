@@ -29,6 +29,7 @@ pub mod detached_worker;
 pub mod driver_panic;
 pub mod endpoint;
 pub mod failure;
+pub mod figure_table;
 pub mod future_wait;
 pub mod identity;
 pub mod liveness;

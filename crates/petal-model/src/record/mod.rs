@@ -137,6 +137,11 @@ pub struct Summary {
     pub os: Option<os_figures::OsFigures>,
     /// The database's own counters over the run.
     pub counters: BTreeMap<String, u64>,
+    /// The reason of each figure that the database did not give, by its name here, such as
+    /// `physical_read_requests`, `io_latency_us.read` or a counter's. Empty if nothing is missing, and in
+    /// records made before petal kept it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unknown_figures: BTreeMap<String, String>,
     pub endpoints: Vec<EndpointShare>,
     pub settle: Option<SettleTimes>,
     /// Reports that the database itself made of the run; empty if it made none.

@@ -22,6 +22,9 @@ pub struct Counters {
     /// Counters that began again since the run began, and why this is known. They are left out of
     /// the figures above.
     pub resets: Vec<String>,
+    /// The reason of each unknown figure, by its name in the record: of `io`, of a common counter, or of
+    /// a wait.
+    pub reasons: BTreeMap<String, String>,
     /// The reason why all of its counters began again, such as a restart.
     pub restarted: Option<String>,
     /// True of a server that only replays the changes of another one. The replay causes its
@@ -72,6 +75,7 @@ impl Counters {
             raw,
             resets: self.resets.clone(),
             restarted: self.restarted.clone(),
+            reasons: reasons(&earlier.reasons, &self.reasons),
             is_standby: self.is_standby,
             omits_zeros: self.omits_zeros,
             unknown,
@@ -140,6 +144,7 @@ impl Counters {
             *self.raw.entry(name.clone()).or_default() += value;
         }
         self.unknown.extend(other.unknown.iter().cloned());
+        self.reasons = reasons(&self.reasons, &other.reasons);
         self.leave_out_unknown();
     }
 
@@ -159,6 +164,14 @@ impl Counters {
         let wait = self.wait(name)?;
         Some((wait.waits?, wait.time_ns))
     }
+}
+
+/// The reasons of both; of a figure that has two, the first.
+fn reasons(
+    first: &BTreeMap<String, String>,
+    second: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
+    second.iter().chain(first).map(|(name, why)| (name.clone(), why.clone())).collect()
 }
 
 /// The rise of each counter by its name. `is_from_0` is asked for the engine's own names that are
@@ -195,6 +208,11 @@ macro_rules! io_counts {
 
             pub fn each(&self) -> [Option<u64>; Self::NAMES.len()] {
                 [$(self.$field),+]
+            }
+
+            /// Each field as `count` gives it for the field's name.
+            pub fn by_name(count: impl Fn(&str) -> Option<u64>) -> Self {
+                Self { $($field: count(stringify!($field))),+ }
             }
 
             /// This minus `earlier`, field by field. A field that is unknown on either side, or

@@ -71,7 +71,10 @@ BEGIN
                     END IF;
                     ends := ends || moments;
                     IF touched > 0 THEN
-                        counts[done + 1 : done + pg_catalog.cardinality(moments)] := others;
+                        -- Not by a slice, which PL/pgSQL assigns to only from 14 on.
+                        FOR place IN 1 .. pg_catalog.cardinality(moments) LOOP
+                            counts[done + place] := others[place];
+                        END LOOP;
                     END IF;
                     done := pg_catalog.cardinality(ends);
                     moment := ends[done];
