@@ -32,7 +32,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let mut found = FoundRecords::default();
     found.look(path, 0, None, console);
     let verdict = match found.runs.as_slice() {
-        [(_, run)] => Some(petal_judge::verdict(run).to_string()),
+        [(_, run)] => Some(petal_judge::headline(run).to_string()),
         _ => None,
     };
     let shown = found.shown(None);

@@ -203,7 +203,7 @@ pub fn run_repeats(
         exit = exit.max(Exit::of_run(&kept.run));
         if in_table && kept.is_written() {
             let place = kept.folder.path().display().to_string();
-            let verdict = petal_judge::verdict(&kept.run);
+            let verdict = petal_judge::headline(&kept.run);
             console.warn(&format!("run {repeat} of {repeats}: {verdict}; {place}"));
             runs.push((report::folder_name(kept.folder.path()), kept.run));
         } else {

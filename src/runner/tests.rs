@@ -290,7 +290,7 @@ fn the_headline_is_what_was_counted_between_the_bounds_of_the_steady_window() {
     };
     let run = drive(script, &settings).unwrap();
     let steady = run.summary.steady.clone().unwrap();
-    let headline = run.headline();
+    let headline = run.headline_window();
     // A busy machine may miss a sample at a bound, which is then a second later.
     assert_eq!(headline.window, Window::Steady { from_s: steady.from_s, to_s: steady.to_s });
     assert!(steady.from_s >= 2.0 && steady.to_s <= 6.0, "{steady:?}");

@@ -231,7 +231,7 @@ fn cause(JudgedRun { run, held, .. }: &JudgedRun<'_>) -> String {
         LoadHeld::Unknown(why) => return format!("not known: {why}"),
     };
     let io = |name: &str, words: &str| {
-        let mean = run.headline().run.summary.io_latency_us.get(name)?.mean?;
+        let mean = run.headline_window().run.summary.io_latency_us.get(name)?.mean?;
         Some(format!("{words} {}", micros(mean)))
     };
     let latencies = [io("read", "read"), io("write", "block write"), io("log", "log write")];
@@ -426,7 +426,7 @@ mod tests {
     #[test]
     fn the_answer_says_what_was_not_delivered() {
         let mut one = swept(&[(0.5, 1, 0), (1.0, 1, 0), (2.0, 1, 9999)]);
-        let done = one.runs[0].headline().run.summary.per_second;
+        let done = one.runs[0].headline_window().run.summary.per_second;
         let (commits, writes) = (done.commits.unwrap(), done.physical_write_blocks.unwrap());
         for (run, scale) in one.runs.iter_mut().zip([0.5, 1.0, 2.0]) {
             run.summary.settings.insert(AXIS.to_owned(), scale.into());

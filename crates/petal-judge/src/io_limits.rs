@@ -143,7 +143,7 @@ mod tests {
         let run = limited(0.99, false);
         let found = findings(&run).into_iter().find(|finding| finding.id == "io-limit").unwrap();
         assert!(found.message.contains("reads a second on vda (/sys/fs/cgroup/db/io.max)"));
-        let limited_by = crate::verdict(&run).limited_by;
+        let limited_by = crate::headline(&run).limited_by.words;
         assert!(limited_by.starts_with("the control group's limit of "), "{limited_by}");
         assert!(reached(&limited(0.8, false)).is_empty());
         // The database is in petal: another server's group does not hold it.

@@ -4,7 +4,7 @@
 //! [`findings`] applies METHOD's rules, one file per family: [`physical`] (layers that served the
 //! reads, by [`served`]), [`writes`] (durability, checkpoints, the log), [`limits`] (processors,
 //! petal itself), [`others`] (other processes at work) and [`trust`] (is the record whole, long
-//! enough, repeated). [`steady`] holds the rule for steadiness, [`verdict`] the line to paste,
+//! enough, repeated). [`steady`] holds the rule for steadiness, [`verdict`] the headline,
 //! [`limited_by`] its limit.
 //! [`host`] judges no record but a host, before a test. [`estimate`] has the statistics of repeats
 //! of one figure, [`spread`] of several groups of them, [`significance`] of a difference,
@@ -106,4 +106,4 @@ fn factor_words<'a>(factors: impl IntoIterator<Item = &'a (String, String)>) -> 
 
 pub use findings::{judge, not_judged};
 pub use judgement::NotJudged;
-pub use verdict::{HeadlineFigures, conclude, verdict};
+pub use verdict::{conclude, headline};

@@ -103,19 +103,33 @@ fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
             },
         );
     }
-    let is_asked = run.details.target.direct_io.as_ref().is_none_or(|direct| direct.asked);
-    let hint = if !is_asked && takes(run, "DIRECT_IO", Some("TRUE")) {
-        "Use DIRECT_IO=TRUE, or a data set several times the memory."
-    } else if !served::is_direct(run)
-        && run.details.target.local
-        && takes(run, "PAGE_CACHE_LIMIT", None)
-    {
-        // petal limits no other host's page cache.
-        "Use PAGE_CACHE_LIMIT, or a data set several times the memory."
-    } else {
-        "Use a data set several times the memory."
+    let hint = match page_cache_remedy(run) {
+        PageCacheRemedy::DirectIo => "Use DIRECT_IO=TRUE, or a data set several times the memory.",
+        PageCacheRemedy::Limit => "Use PAGE_CACHE_LIMIT, or a data set several times the memory.",
+        PageCacheRemedy::MoreData => "Use a data set several times the memory.",
     };
     not_from(run, &served, "were served by the operating system's page cache", hint)
+}
+
+/// A way past the page cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PageCacheRemedy {
+    DirectIo,
+    Limit,
+    MoreData,
+}
+
+/// The best way past the page cache that the run's engine takes.
+pub(super) fn page_cache_remedy(run: &Run) -> PageCacheRemedy {
+    let target = &run.details.target;
+    let is_asked = target.direct_io.as_ref().is_none_or(|direct| direct.asked);
+    // petal limits no other host's page cache.
+    let can_limit = !served::is_direct(run) && target.local && takes(run, "PAGE_CACHE_LIMIT", None);
+    match (!is_asked && takes(run, "DIRECT_IO", Some("TRUE")), can_limit) {
+        (true, _) => PageCacheRemedy::DirectIo,
+        (_, true) => PageCacheRemedy::Limit,
+        _ => PageCacheRemedy::MoreData,
+    }
 }
 
 fn not_from(run: &Run, served: &ReadsServed, what: &str, advice: &str) -> Judgement {
@@ -158,7 +172,7 @@ pub(super) fn storage_cache(run: &Run) -> Judgement {
 /// Blocks that were read for each row visited, in the window that is quoted. None if the database
 /// does not report them, of scans, whose rows are not blocks, and of few rows.
 fn reads_per_row(run: &Run) -> Option<f64> {
-    let shown = run.headline().run;
+    let shown = run.headline_window().run;
     let fetched = shown.summary.counter(CommonCounter::RowsFetched).unwrap_or(0);
     let rows = shown.summary.rows.total().max(fetched);
     let io = &shown.details.io;
@@ -222,7 +236,7 @@ pub(super) fn database_cache(run: &Run) -> Judgement {
 pub(super) fn cached_misses(run: &Run) -> Judgement {
     let cache = Cache::with_all_data(run).ok_or(Clear)?;
     // A warm-up is there to fill the cache.
-    let shown = run.headline().run;
+    let shown = run.headline_window().run;
     let io = &shown.details.io;
     let (misses, visited) = known(
         io.physical_read_blocks.zip(io.logical_reads),

@@ -267,7 +267,7 @@ fn unknown(part: PartOfTime, why: &str) -> WaterfallPart {
 
 /// Judges if the parts add up to the operation's time.
 pub(super) fn gap(run: &Run) -> Judgement {
-    let headline = run.headline();
+    let headline = run.headline_window();
     let waterfall = known(of(&headline.run), "threads were not timed")?;
     if let Some(why) = waterfall.why_unknown {
         return super::judgement::unknown(why);

@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_runs_card_has_its_line_to_paste_and_no_text_is_markup() {
         let run = fixture::mixed_run();
-        let line = petal_judge::verdict(&run).to_string();
+        let line = petal_judge::headline(&run).to_string();
         let shown = records::of_runs(&[("a".into(), run)], None).remove(0);
         let card = card(&shown, Some(&line));
         assert!(card.markdown.contains(&line.replace('|', "\\|")), "{}", card.markdown);

@@ -98,6 +98,7 @@ fn json_of_cell(cell: &SweepCell, run: &Run, seen: &Observation) -> Value {
         "active_bytes": summary.active_bytes,
         "sessions_lost": summary.sessions_lost,
         "findings": seen.warnings.iter().collect::<BTreeSet<_>>(),
+        "headline": summary.headline,
         "served_by": summary.served_by,
         "limited_by": summary.limited_by,
         "metrics": seen.metrics,

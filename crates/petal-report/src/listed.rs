@@ -39,8 +39,8 @@ pub struct ListedRecord {
 impl ListedRecord {
     pub fn of_run(name: String, run: &Run) -> Self {
         let summary = &run.summary;
-        let verdict = petal_judge::verdict(run);
-        let both = verdict.read_piops.zip(verdict.write_piops);
+        let headline = petal_judge::headline(run);
+        let (served_by, limited_by) = (&headline.served_by.words, &headline.limited_by.words);
         Self {
             name,
             kind: "run",
@@ -51,9 +51,12 @@ impl ListedRecord {
             host: run.details.host.as_ref().map_or_else(String::new, |host| host.name.clone()),
             sessions: summary.sessions.to_string(),
             settings: texts(&summary.settings),
-            piops: both.map(|(reads, writes)| reads + writes),
-            read_us: verdict.read_us,
-            verdict: format!("{}; limited by {}", verdict.served_by, verdict.limited_by),
+            piops: headline.figures.piops.sum,
+            read_us: headline.figures.read_us,
+            verdict: format!(
+                "{}; served by {served_by}; limited by {limited_by}",
+                headline.verdict.words
+            ),
             ..Self::default()
         }
     }
@@ -179,7 +182,8 @@ mod tests {
     fn a_sweep_is_listed_with_its_highest_peak() {
         let swept = crate::sweep::tests::swept();
         let listed = ListedRecord::of_sweep("s".to_owned(), &swept);
-        let all = swept.runs.iter().filter_map(|run| petal_judge::verdict(run).read_piops);
+        let all =
+            swept.runs.iter().filter_map(|run| petal_judge::headline(run).figures.piops.reads);
         assert!(listed.piops.unwrap() >= all.fold(0.0, f64::max) / 2.0, "{listed:?}");
         assert!(listed.verdict.starts_with("served by "), "{}", listed.verdict);
         assert!(listed.has_table() && listed.settings.contains_key("update_pct"), "{listed:?}");

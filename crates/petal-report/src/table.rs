@@ -424,6 +424,12 @@ pub fn paragraph(first: &str, rest: &str, text: &str) -> String {
     paragraph::paragraph(first, rest, text, columns())
 }
 
+/// Breaks a command as [`paragraph`] does, so that a shell takes its lines as one.
+pub fn command(first: &str, text: &str) -> String {
+    let lines = paragraph::paragraph(first, "  ", text, columns().saturating_sub(2));
+    lines.trim_end().replace('\n', " \\\n") + "\n"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

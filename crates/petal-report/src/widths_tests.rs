@@ -27,7 +27,7 @@ const FLASH: &str = include_str!("../../../tests/samples/flash-pcie.csv");
 /// line to paste, and a single word.
 fn long_lines(shown: &str, columns: usize) -> Vec<&str> {
     let is_whole = |line: &str| {
-        let is_to_paste = line.starts_with("PIOPS ") && line.contains(" | ");
+        let is_to_paste = line.contains(" | served by: ");
         is_to_paste || line.starts_with("    $ ") || !line.trim().contains(' ')
     };
     let is_long = |line: &&str| line.chars().count() > columns && !is_whole(line);

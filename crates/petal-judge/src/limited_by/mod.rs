@@ -26,7 +26,7 @@ const QUEUED_SHARE_MIN: f64 = 0.20;
 
 /// Names the limit of a run whose rate was requested, with that rate.
 pub(super) fn limited_with_rate(run: &Run) -> String {
-    let run = &run.headline().run;
+    let run = &run.headline_window().run;
     let found = held(run).or_else(|| whole_host(run)).or_else(|| log::behind(run));
     found.unwrap_or_else(|| waited_for(run)).words
 }

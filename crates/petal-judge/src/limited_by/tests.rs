@@ -1,5 +1,5 @@
 use super::*;
-use crate::{conclude, verdict};
+use crate::{conclude, headline};
 use petal_model::record::driver_hosts::HostShare;
 use petal_model::record::{WaitRow, fixture};
 use petal_model::stats::cgroup::{IoLimit, IoLimitKind};
@@ -137,7 +137,7 @@ fn the_limit_is_named() {
     let limited = |change: &dyn Fn(&mut Run)| {
         let mut run = fixture::mixed_run();
         change(&mut run);
-        verdict(&run).limited_by
+        headline(&run).limited_by.words
     };
     let all = |class: WaitClass| {
         move |run: &mut Run| run.summary.waits.iter_mut().for_each(|wait| wait.class = class)

@@ -32,7 +32,7 @@ pub fn scale_of(run: &Run) -> f64 {
 /// production's rates are means over all of it.
 pub fn delivered(run: &Run) -> BTreeMap<WorkCount, Delivered> {
     let Some(of) = &run.details.replay else { return BTreeMap::new() };
-    let headline = run.headline();
+    let headline = run.headline_window();
     let shown = if has_one_rate(run) { &headline.run } else { run };
     let per = &shown.summary.per_second;
     // Scans are long: those that end in a window are too few to count.
@@ -77,7 +77,7 @@ mod tests {
     fn a_run_is_compared_with_the_requested_load_at_its_scale() {
         let mut run = fixture::mixed_run();
         assert!(delivered(&run).is_empty(), "no replay");
-        let commits = run.headline().run.summary.per_second.commits.unwrap();
+        let commits = run.headline_window().run.summary.per_second.commits.unwrap();
         let per_second =
             BTreeMap::from([(WorkCount::Commits, commits), (WorkCount::RedoBytes, 0.0)]);
         run.details.replay = Some(ReplayOf { per_second, ..ReplayOf::default() });
@@ -94,9 +94,12 @@ mod tests {
         run.details.replay = Some(ReplayOf::default());
         let commits = |run: &Run| delivered(run)[&WorkCount::Commits].here;
         run.summary.settings.insert("update_rate".into(), json!(25));
-        assert_eq!(commits(&run), run.headline().run.summary.per_second.commits);
+        assert_eq!(commits(&run), run.headline_window().run.summary.per_second.commits);
         run.summary.settings.insert("update_rate".into(), json!("0:25 10:50"));
         assert_eq!(commits(&run), run.summary.per_second.commits);
-        assert_ne!(run.headline().run.summary.per_second.commits, run.summary.per_second.commits);
+        assert_ne!(
+            run.headline_window().run.summary.per_second.commits,
+            run.summary.per_second.commits
+        );
     }
 }

@@ -75,7 +75,7 @@ impl TrialMeasurements {
     /// Measures a trial in its steady window. At the start of a trial a cache takes the writes, so
     /// that storage sees too few.
     pub fn of(run: &Run) -> Self {
-        let run = &*run.headline().run;
+        let run = &*run.headline_window().run;
         let (rows, io) = (&run.summary.rows, &run.details.io);
         let per = |count: Option<u64>, rows: u64| {
             count.filter(|_| rows >= ROWS_MIN).map(|count| count as f64 / rows as f64)

@@ -226,7 +226,7 @@ pub enum Window {
 
 /// The run as headlines, cells and comparisons show it.
 #[derive(Debug)]
-pub struct Headline<'a> {
+pub struct HeadlineWindow<'a> {
     pub run: Cow<'a, Run>,
     pub window: Window,
 }
@@ -242,6 +242,16 @@ impl fmt::Display for Window {
 }
 
 impl Window {
+    /// The seconds that it covers, from the trigger; to the end of the run if its end is not known.
+    pub fn seconds(&self, run: &Run) -> (f64, f64) {
+        let until = run.summary.counted_until.map(|until| until.second);
+        match self {
+            Self::Steady { from_s, to_s } => (*from_s, *to_s),
+            Self::Whole { elapsed_s, .. } => (0.0, *elapsed_s),
+            Self::Until(_) => (0.0, until.unwrap_or(run.summary.elapsed_s)),
+        }
+    }
+
     /// Reason why it is not the steady window; None if it is.
     pub fn why(&self) -> Option<&str> {
         match self {
@@ -255,16 +265,19 @@ impl Window {
 impl Run {
     /// The run reduced to its steady window; if that is unknown, the whole run, as far as the
     /// database reported its figures.
-    pub fn headline(&self) -> Headline<'_> {
+    pub fn headline_window(&self) -> HeadlineWindow<'_> {
         if let Some((run, window)) = self.in_steady_window() {
-            return Headline { run: Cow::Owned(run), window };
+            return HeadlineWindow { run: Cow::Owned(run), window };
         }
         let why = match self.summary.steady {
             None => "no steady window",
             Some(_) => "the steady window's counters are not known",
         };
         let whole = Window::Whole { elapsed_s: self.summary.elapsed_s, why };
-        Headline { run: self.counted(), window: self.counted_until().map_or(whole, Window::Until) }
+        HeadlineWindow {
+            run: self.counted(),
+            window: self.counted_until().map_or(whole, Window::Until),
+        }
     }
 
     /// The run itself; or, if the database reported its totals only until some second, the run with

@@ -53,7 +53,7 @@ pub fn load_brief(folder: &Path) -> Result<Run, RecordError> {
 }
 
 fn is_judged(summary: &Summary) -> bool {
-    summary.served_by.is_some() && summary.limited_by.is_some()
+    summary.headline.is_some()
 }
 
 fn brief(path: &Path) -> Option<Run> {
@@ -151,12 +151,11 @@ mod tests {
         save(&RecordFolder::open(dir.path()), &run).unwrap();
         let whole = load(dir.path()).unwrap();
         assert_eq!(load_brief(dir.path()).unwrap(), whole, "it was not judged");
-        run.summary.served_by = Some(Default::default());
-        run.summary.limited_by = Some(Default::default());
+        run.summary.headline = Some(Default::default());
         save(&RecordFolder::open(dir.path()), &run).unwrap();
         let brief = load_brief(dir.path()).unwrap();
         assert!(brief.details.timeline.is_empty() && !whole.details.timeline.is_empty());
-        let (brief, whole) = (brief.headline(), whole.headline());
+        let (brief, whole) = (brief.headline_window(), whole.headline_window());
         assert_eq!(brief.window.to_string(), whole.window.to_string());
         assert_eq!(brief.run.summary.per_second, whole.run.summary.per_second);
         assert!(whole.run.summary.per_second.physical_read_requests.is_some());

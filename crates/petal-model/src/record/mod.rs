@@ -15,6 +15,7 @@ pub mod file_names;
 pub mod fixture;
 pub mod folder;
 mod format;
+pub mod headline;
 pub mod input;
 pub mod interference;
 mod interval;
@@ -54,7 +55,7 @@ pub use load::{folder_of, is_one, load, load_brief, save};
 pub use rebuild::RebuiltBecause;
 pub use serving::ServingBytes;
 
-pub use interval::{CountedUntil, Headline, IntervalTotals, LayerSeconds, Window};
+pub use interval::{CountedUntil, HeadlineWindow, IntervalTotals, LayerSeconds, Window};
 pub use wait_histogram::WaitHistogram;
 
 use std::collections::BTreeMap;
@@ -154,6 +155,9 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<driver_hosts::HostRun>,
     pub findings: Vec<Finding>,
+    /// The verdict and its figures. Null for a run that was not judged.
+    #[serde(default)]
+    pub headline: Option<headline::Headline>,
     /// Null for a run that was not judged.
     #[serde(default)]
     pub served_by: Option<conclusions::ServedBy>,

@@ -50,6 +50,8 @@ pub(super) struct Tile {
     pub(super) more: String,
     /// True if the value is words instead of a number.
     pub(super) is_text: bool,
+    /// True if the figure is no result.
+    pub(super) is_struck: bool,
 }
 
 #[derive(Debug)]
@@ -139,7 +141,8 @@ impl Tile {
         unit: &'static str,
         layer: impl Into<String>,
     ) -> Self {
-        Self { label, value, unit, layer: layer.into(), more: String::new(), is_text: false }
+        let (layer, more) = (layer.into(), String::new());
+        Self { label, value, unit, layer, more, is_text: false, is_struck: false }
     }
 
     pub(super) fn words(label: &'static str, words: &str) -> Self {

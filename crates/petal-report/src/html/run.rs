@@ -11,6 +11,7 @@ use super::super::table::Table;
 use super::page::{Page, Section, ShownFinding, Tile, class, graves, moment};
 use super::{HtmlError, bars, calibrated, time};
 use petal_judge::server_report::compare;
+use petal_model::record::headline::{AskedFor, Headline, Validity};
 use petal_model::record::latency_log::Spreads;
 use petal_model::record::server_report::SeenReport;
 use petal_model::record::{Run, as_text};
@@ -21,6 +22,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
     let target = &summary.target;
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
     let counted = run.counted();
+    let headline = petal_judge::headline(run);
     let over_time = time::figures(run, spreads);
     let mut sections = vec![Section::new("findings", "Findings", "").findings(findings(run))];
     sections.extend(of_neighbours(run));
@@ -60,7 +62,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         facts: [
             Some(moment(&summary.started_at)),
             Some(format!("{} s", decimal(summary.elapsed_s, 1))),
-            Some(format!("headline of the {}", petal_judge::verdict(run).window)),
+            Some(format!("headline of the {}", headline.window.words)),
             Some(target.url.clone()),
             run.details.host.as_ref().map(|host| host.name.clone()),
             Some(format!("repeat {} of {}", run.details.repeat, run.details.repeats)),
@@ -69,8 +71,8 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         .flatten()
         .collect(),
         status: std::iter::once(status(run)).chain(graves(&run.summary.findings)).collect(),
-        tiles: tiles(run),
-        line: Some(petal_judge::verdict(run).to_string()),
+        tiles: tiles(run, &headline),
+        line: Some(headline.to_string()),
         sections,
         version: run.details.petal_version.clone(),
         ..Page::default()
@@ -137,24 +139,39 @@ fn status(run: &Run) -> (&'static str, String) {
     (class, format!("{}{partial}{until}", run.status_words()))
 }
 
-fn tiles(run: &Run) -> Vec<Tile> {
-    let verdict = petal_judge::verdict(run);
+/// The figures of the headline; the requested kind of test decides which come first.
+fn tiles(run: &Run, headline: &Headline) -> Vec<Tile> {
+    let Headline { verdict, figures, struck_out, .. } = headline;
+    let log = match verdict.validity {
+        Validity::Invalid => struck_out.as_ref().unwrap_or(figures).redo,
+        _ => figures.redo,
+    };
+    let shown_figures = struck_out.as_ref().unwrap_or(figures);
     let read = run.summary.io_latency_us.get("read");
     let timed_by = read.map_or("not timed", |read| &read.source);
     let of = |what: &str| format!("{}'s {what}", run.reported_by());
     let shown = |value: Option<f64>| or_dash(value, rate);
-    let logical = verdict
-        .logical_reads
-        .map(|reads| Tile::figure("Logical reads", rate(reads), "/s", of("cache")));
+    let is_struck = struck_out.is_some();
+    let struck = |tile: Tile| Tile { is_struck, ..tile };
+    let logical = shown_figures.logical_reads.iter().flat_map(|reads| {
+        let figure = |label, value| Tile::figure(label, value, "/s", of("cache"));
+        let per_core = reads.per_core_s.map(|each| figure("Logical reads per core", rate(each)));
+        std::iter::once(figure("Logical reads", rate(reads.per_s))).chain(per_core).map(struck)
+    });
+    let piops = shown_figures.piops;
     let physical = [
-        Tile::figure("Physical reads", shown(verdict.read_piops), "/s", of("requests")),
-        Tile::figure("Physical writes", shown(verdict.write_piops), "/s", of("requests")),
-        Tile::figure("Single-block read", or_dash(verdict.read_us, micros), "us", timed_by),
-        Tile::figure("Redo", shown(verdict.redo_mb), "MB/s", of("log")),
-        Tile::words("Served by", &verdict.served_by),
-        Tile::words("Limited by", &verdict.limited_by),
+        Tile::figure("Physical reads", shown(piops.reads), "/s", of("requests")),
+        Tile::figure("Physical writes", shown(piops.writes), "/s", of("requests")),
+        Tile::figure("Single-block read", or_dash(shown_figures.read_us, micros), "us", timed_by),
     ];
-    logical.into_iter().chain(physical).collect()
+    let is_redo = verdict.asked_for == AskedFor::Redo;
+    let commits = is_redo.then(|| Tile::figure("Commits", shown(log.commits_s), "/s", "petal"));
+    let redo =
+        [Tile::figure("Redo", shown(log.mb_s), "MB/s", of("log"))].into_iter().chain(commits);
+    let is_log_struck = verdict.validity == Validity::Invalid;
+    let redo = redo.map(|tile| Tile { is_struck: is_log_struck, ..tile }).collect::<Vec<_>>();
+    let (first, last) = if is_redo { (redo, Vec::new()) } else { (Vec::new(), redo) };
+    first.into_iter().chain(logical).chain(physical.map(struck)).chain(last).collect()
 }
 
 fn findings(run: &Run) -> Vec<ShownFinding> {

@@ -20,7 +20,7 @@ fn line(row: usize, run: &Run, runs: &[&Run]) -> Option<String> {
     let of_device = |(_, other): &(usize, &&Run)| other.is_bare_device() && is_whole(other);
     let mut devices = (1..).zip(runs).filter(of_device);
     let (device_row, device) = devices.find(|(_, other)| are_alike(run, other))?;
-    let piops = |run: &Run| run.headline().run.summary.piops();
+    let piops = |run: &Run| run.headline_window().run.summary.piops();
     let (reached, limit) = (piops(run)?, piops(device).filter(|limit| *limit > 0.0)?);
     Some(format!(
         "row {row}: {} {}, {} reads and writes a second, {:.0} % of the {} on the bare device with the \

@@ -287,7 +287,8 @@ mod tests {
         let mut run = swept.runs[0].clone();
         petal_model::record::fixture::time_threads(&mut run, 1.0);
         petal_judge::conclude(&mut run);
-        run.summary.limited_by.as_mut().unwrap().words = "reads; by experiment ".repeat(9);
+        let headline = run.summary.headline.as_mut().unwrap();
+        headline.limited_by.words = "reads; by experiment ".repeat(9);
         swept.peak_run = Some(run);
         let shown = within(80, || brief(&swept, &petals, None, "petal-results/sweep"));
         assert!(shown.lines().count() < 40, "{shown}");

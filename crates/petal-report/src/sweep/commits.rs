@@ -13,7 +13,7 @@ pub fn table(runs: &[(&str, &Run)], optional: &[&str]) -> String {
     );
     for (row, (name, run)) in (1..).zip(runs) {
         let counted = run.counted();
-        let (summary, headline) = (&run.summary, run.headline());
+        let (summary, headline) = (&run.summary, run.headline_window());
         let shown = &headline.run.summary;
         let commits = counted.summary.ops.update;
         let per_sync = ratio(Some(commits), counted.details.io.log_syncs);

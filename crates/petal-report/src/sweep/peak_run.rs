@@ -7,7 +7,7 @@ use petal_model::record::Run;
 
 /// The limit of the run.
 pub fn limited_by(run: &Run) -> String {
-    petal_judge::verdict(run).limited_by
+    petal_judge::headline(run).limited_by.words
 }
 
 /// The load and length of the run, and whether an experiment proved its limit.

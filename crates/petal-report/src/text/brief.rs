@@ -21,8 +21,10 @@ pub fn brief_with(run: &Run, place: &str, end: &str) -> String {
     if run.summary.interference.is_some() {
         return brief_interference(run, place) + end;
     }
-    let answers = outages::lines(run).into_iter().chain([petal_judge::verdict(run).to_string()]);
-    let top = answers.map(|answer| paragraph("", "  ", &answer)).collect::<String>() + "\n";
+    let headline = petal_judge::headline(run);
+    let answers = outages::lines(run).into_iter().chain([headline.to_string()]);
+    let top = answers.map(|answer| paragraph("", "  ", &answer)).collect::<String>();
+    let top = top + &super::verdict(&headline) + "\n";
     let mut out = String::new();
     super::status(&mut out, run);
     let end = record(place) + end;
@@ -36,7 +38,7 @@ pub fn brief_with(run: &Run, place: &str, end: &str) -> String {
 
 /// Latencies of operations and the longest waits, in as many lines: figures behind the verdict.
 fn proof(run: &Run, lines: usize) -> String {
-    let headline = run.headline().run;
+    let headline = run.headline_window().run;
     let tables = [events::operations_in_short(run), events::longest(&headline, WAITS_MAX)];
     let tables = tables.iter().filter(|table| !table.is_empty());
     let mut out = String::new();
@@ -96,10 +98,13 @@ mod tests {
         let mut run = fixture::mixed_run();
         run.summary.findings = petal_judge::judge(&run);
         let shown = within(80, || brief(&run, "petal-results/20261120T140000Z-run"));
-        insta::assert_snapshot!(shown, @"
-        PIOPS 59,432+10,000 | single-block read 84.3 us | redo 96.2 MB/s | served by:
-          device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s
-          (the steady window's counters are not known)
+        insta::assert_snapshot!(shown, @r"
+        valid test of the device | PIOPS 59,432 read + 10,000 write | single-block read
+          84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for
+          (63 % of DB time) | whole run 60.0 s (the steady window's counters are not
+          known)
+        next petal run -s 4 --update-pct 20 --scale 8192 --threads-per-schema 2 \
+          --repeats 3 --db sqlite:petal-data
 
         operation   count  mean us  p50 us  p99 us  p99.9 us   max us
         ---------  ------  -------  ------  ------  --------  -------
@@ -124,7 +129,7 @@ mod tests {
         disturbed.summary.outages = Some(vec![outage]);
         let shown = within(80, || brief(&disturbed, "petal-results/x"));
         assert!(shown.starts_with("outage at second 8.90: no success for 2.30 s;"), "{shown}");
-        assert!(shown.contains("\nPIOPS 59,432+10,000 |"), "{shown}");
+        assert!(shown.contains("\nvalid test of the device | PIOPS 59,432 read + "), "{shown}");
         let finding = run.summary.findings[0].clone();
         let warning = petal_model::record::Finding { severity: Severity::Warning, ..finding };
         run.summary.findings = vec![warning; 30];

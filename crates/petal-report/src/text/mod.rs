@@ -7,7 +7,8 @@ mod judgement;
 mod sections;
 mod steadiness;
 
-use super::table::{columns, line, paragraph};
+use super::table::{columns, command, line, paragraph};
+use petal_model::record::headline::Headline;
 use petal_model::record::{RebuiltBecause, Run};
 
 /// The whole report, no wider than [`columns`] but for the line to paste, without colors.
@@ -35,7 +36,9 @@ fn top(out: &mut String, run: &Run) {
     out.push_str(&line(&format!("petal {} run report", run.details.petal_version)));
     out.push('\n');
     // The one line that may be wider than the page: it is for pasting, so it is not broken.
-    out.push_str(&line(&petal_judge::verdict(run).to_string()));
+    let headline = petal_judge::headline(run);
+    out.push_str(&line(&headline.to_string()));
+    out.push_str(&verdict(&headline));
     out.push('\n');
     if run.details.rebuilt {
         let because = run.details.rebuilt_because.unwrap_or(RebuiltBecause::NotWritten);
@@ -46,6 +49,13 @@ fn top(out: &mut String, run: &Run) {
 }
 
 pub use brief::{brief, brief_with};
+
+/// Returns the reason for a verdict other than valid, and the command to type next.
+fn verdict(headline: &Headline) -> String {
+    let sentence = || paragraph("verdict ", "  ", &headline.verdict.sentence());
+    let reason = headline.verdict.reason.as_ref().map(|_| sentence());
+    reason.unwrap_or_default() + &command("next ", &headline.next)
+}
 
 /// Writes the status, a note if the database's totals end before the run, and the findings in
 /// short.

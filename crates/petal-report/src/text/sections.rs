@@ -271,7 +271,7 @@ fn steady(out: &mut String, run: &Run) {
         bullets(out, ["(there was no time in which all sessions ran after the warm-up)"]);
         return;
     };
-    let headline = match run.headline().window {
+    let headline = match run.headline_window().window {
         Window::Steady { .. } => "; the headline is of it".to_owned(),
         other => format!("; the headline is of the {other}"),
     };

@@ -22,7 +22,7 @@ fn no_line_is_wider_than_a_page_or_ends_in_spaces() {
     {
         for line in within(page, || render(run)).lines() {
             let columns = line.chars().count();
-            let to_paste = line.starts_with("PIOPS ") && line.contains(" | ");
+            let to_paste = line.contains(" | served by: ");
             assert!(columns <= page || to_paste, "{columns} columns: {line}");
             assert_eq!(line, line.trim_end());
         }
@@ -31,10 +31,12 @@ fn no_line_is_wider_than_a_page_or_ends_in_spaces() {
 
 #[test]
 fn a_complete_mixed_run() {
-    insta::assert_snapshot!(render(&judged(fixture::mixed_run())), @"
+    insta::assert_snapshot!(render(&judged(fixture::mixed_run())), @r"
     petal 0.1.0 run report
 
-    PIOPS 59,432+10,000 | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)
+    valid test of the device | PIOPS 59,432 read + 10,000 write | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)
+    next petal run -s 4 --update-pct 20 --scale 8192 --threads-per-schema 2 --repeats 3 --db \
+      sqlite:petal-data
 
     status complete
     info: too-short-to-judge, single-run, small-log
@@ -357,7 +359,10 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
     }
     insta::assert_snapshot!(reported.join("\n"), @r#"
     AT THE TOP
-      PIOPS 59,800+0 | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: reads waited for (64 % of DB time) | whole run 4.0 s (no steady window)
+      invalid (lost-sessions) | no result: PIOPS 59,800 read + 0 write | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: reads waited for (64 % of DB time) | whole run 4.0 s (no steady window)
+      verdict invalid: 1 of 8 sessions ended before their time; the first was session 7 after 2.5 s: disk
+        I/O error (SQLITE_IOERR_READ)
+      next petal run -s 4 --update-pct 20 --scale 8192 --threads-per-schema 2 --db sqlite:petal-data
       PARTIAL: petal was killed, or its run.json is lost; these are its journaled seconds.
       status interrupted
       ERRORS: lost-sessions
@@ -504,7 +509,10 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
 #[test]
 fn a_run_that_knows_nothing_shows_dashes_and_no_figure() {
     let report = render(&Run::begin("sqlite", Default::default()));
-    assert!(report.contains("PIOPS -+- | single-block read - us | redo - MB/s"), "{report}");
+    assert!(
+        report.contains("PIOPS - read + - write | single-block read - us | redo - MB/s"),
+        "{report}"
+    );
     let profile = report.split("LOAD PROFILE").nth(1).unwrap();
     let redo = profile.lines().find(|line| line.starts_with("redo, MB")).unwrap();
     assert_eq!(redo.split_whitespace().skip(2).collect::<Vec<_>>(), ["-", "-", "-"]);

@@ -28,7 +28,7 @@ fn processors() {
         reported.contains("they used 1.64 of the 2, petal and the database 0.34"),
         "{reported}"
     );
-    assert_eq!(crate::verdict(&run).limited_by, "processors (others' work)");
+    assert_eq!(crate::headline(&run).limited_by.words, "processors (others' work)");
     // Waiting for the device is not being busy.
     gains(&[], |run| {
         run.summary.cpu =
@@ -96,7 +96,7 @@ fn a_control_group_that_grants_too_little_is_the_limit() {
     assert!(reported.contains("granted 1.50 processors: it used 99 %"), "{reported}");
     gains(&["processor-bound"], with(1.5, 60_000_000, (400, 600)));
     gains(&[], with(1.5, 80_000_000, (10, 600)));
-    assert_eq!(crate::verdict(&run).limited_by, "processors");
+    assert_eq!(crate::headline(&run).limited_by.words, "processors");
 }
 
 #[test]

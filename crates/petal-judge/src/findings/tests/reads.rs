@@ -32,7 +32,7 @@ fn a_foreign_reader_does_not_turn_the_page_cache_into_the_device() {
         run.details.target.direct_io = Some(DirectIo { asked: false, used: false, reason: None });
         seen(run).whole.sum.counts.petal_read_bytes = Some(4096);
     });
-    assert_eq!(crate::verdict(&run).served_by, "page cache 100 %, device 0 %");
+    assert_eq!(crate::headline(&run).served_by.words, "page cache 100 %, device 0 %");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_mostly_cached_run_is_known_by_its_reads_per_row() {
     };
     let run = gains(&["cached-by-database"], |run| reads_each(run, 0.068));
     assert!(message(&run, "cached-by-database").starts_with("0.068 block reads for each row"));
-    assert!(crate::verdict(&run).served_by.starts_with("database cache 93 % of the rows"));
+    assert!(crate::headline(&run).served_by.words.starts_with("database cache 93 % of the rows"));
     gains(&["cached-by-database"], |run| reads_each(run, 0.8));
     gains(&[], |run| reads_each(run, 0.95));
 }

@@ -41,7 +41,7 @@ pub struct WhatIf {
 
 /// Predicts a run with changes.
 pub fn what_if(record: &str, run: &Run, asked: &AskedChanges) -> WhatIf {
-    let headline = run.headline();
+    let headline = run.headline_window();
     let run = &headline.run;
     let answer = WhatIf {
         record: record.to_owned(),
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_run_at_its_rate_follows_the_rate_until_its_sessions_are_full() {
         let mut run = fixture::mixed_run();
-        let ops = run.headline().run.summary.per_second.ops.unwrap();
+        let ops = run.headline_window().run.summary.per_second.ops.unwrap();
         run.summary.settings.insert("rate".to_owned(), json!(ops));
         let at = |by| {
             let asked = AskedChanges { rate: Some(by), ..AskedChanges::default() };

@@ -11,7 +11,8 @@ use std::path::Path;
 use time::OffsetDateTime;
 
 use super::conclusions::{LimitedBy, ServedBy};
-use super::{Finding, Headline, Run, Severity, Status, Window, moment};
+use super::headline::Headline;
+use super::{Finding, HeadlineWindow, Run, Severity, Status, Window, moment};
 
 /// The names of the metrics that charts and comparisons look for. A unit ends each name: `_s` is
 /// per second, `_us` microseconds, `_mb_s` millions of bytes per second, `_pct` percent.
@@ -98,6 +99,8 @@ pub struct Observation {
     pub warnings: Vec<String>,
     /// Findings in full, if the source is a record: a table has only their ids.
     pub findings: Vec<Finding>,
+    /// The verdict and its figures; None if the source is not a judged run.
+    pub headline: Option<Headline>,
     /// None if the source does not state it.
     pub served_by: Option<ServedBy>,
     pub limited_by: Option<LimitedBy>,
@@ -148,7 +151,7 @@ impl Observation {
     /// The figures of a run's steady window, with the factors that its series gave it.
     pub fn of_run(source: &str, factors: Vec<(String, String)>, run: &Run) -> Self {
         let summary = &run.summary;
-        let Headline { run: shown, window } = run.headline();
+        let HeadlineWindow { run: shown, window } = run.headline_window();
         let of_weight = summary.findings.iter().filter(|it| it.severity >= Severity::Warning);
         Self {
             source: source.to_owned(),
@@ -166,6 +169,7 @@ impl Observation {
             window: Some(window),
             warnings: of_weight.clone().map(|finding| finding.id.clone()).collect(),
             findings: of_weight.cloned().collect(),
+            headline: summary.headline.clone(),
             served_by: summary.served_by.clone(),
             limited_by: summary.limited_by.clone(),
             status: Some(summary.status),

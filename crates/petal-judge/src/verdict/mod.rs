@@ -1,0 +1,188 @@
+//! The headline of a run: the tested resource, the validity of the test, and the figures that this
+//! allows. It is made once from the record and its findings; every report reads the stored one.
+//!
+//! [`effects`] is the table of the findings that decide a verdict, [`next`] makes the command to
+//! type next, [`source`] names the source of the reads.
+
+use std::borrow::Cow;
+
+pub mod effects;
+mod next;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use super::limited_by::limited_by;
+use super::{
+    elasticity, findings, interference, other_processors, outages, physical, resources, waterfall,
+    write_ledger,
+};
+use effects::Makes;
+use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
+use petal_model::record::headline::{
+    AskedFor, CoveredTime, Headline, HeadlineFigures, LogicalReadRate, Piops, RedoRate, Tested,
+    Validity, Verdict, VerdictReason,
+};
+use petal_model::record::{Finding, HeadlineWindow, RebuiltBecause, Run, Status};
+
+/// Judges a run: puts its findings, the source of its reads, its limit and its headline into its
+/// summary.
+pub fn conclude(run: &mut Run) {
+    run.summary.outages = outages::of(run);
+    run.summary.interference = interference::of(run);
+    run.summary.findings = findings::judge(run);
+    let HeadlineWindow { run: shown, .. } = run.headline_window();
+    let (served_by, limited_by) = (source::served_by(&shown), limited_by(&shown));
+    let elasticity = elasticity::of(run);
+    let (resources, waterfall) = (resources::of(&shown), waterfall::of(&shown));
+    let limited_by = elasticity::proven(&elasticity, limited_by, waterfall.as_ref());
+    (run.summary.served_by, run.summary.limited_by) = (Some(served_by), Some(limited_by));
+    (run.summary.resources, run.summary.elasticity) = (resources, elasticity);
+    run.summary.waterfall = waterfall;
+    run.summary.write_ledger = write_ledger::of(run);
+    run.summary.headline = Some(made(run));
+}
+
+/// The headline of a run: the recorded one, or a new one if the run was not judged.
+pub fn headline(run: &Run) -> Headline {
+    run.summary.headline.clone().unwrap_or_else(|| made(run))
+}
+
+fn made(run: &Run) -> Headline {
+    let HeadlineWindow { run: shown, window } = run.headline_window();
+    let served_by = run.summary.served_by.clone().unwrap_or_else(|| source::served_by(&shown));
+    let limited_by = run.summary.limited_by.clone().unwrap_or_else(|| limited_by(&shown));
+    let decided = decide(run, &shown, &served_by, &limited_by);
+    let (figures, struck_out) = allowed(figures(&shown), decided.verdict.validity);
+    let (from_s, to_s) = window.seconds(run);
+    let window = CoveredTime { from_s, to_s, words: window.to_string() };
+    let Decided { verdict, next } = decided;
+    Headline { verdict, figures, struck_out, served_by, limited_by, window, next }
+}
+
+struct Decided {
+    verdict: Verdict,
+    next: String,
+}
+
+/// Judges by the gravest finding with an effect; without one the run is a valid test of its limit.
+fn decide(run: &Run, shown: &Run, served_by: &ServedBy, limited_by: &LimitedBy) -> Decided {
+    let asked_for = asked_for(shown);
+    let judged = findings_of(run);
+    let Some((effect, finding)) = effects::gravest(run, &judged, asked_for) else {
+        let tested = tested(asked_for, served_by, limited_by);
+        let words = format!("valid test of {}{}", tested.words(), ended(run));
+        let verdict = Verdict { tested, words, asked_for, ..Verdict::default() };
+        return Decided { verdict, next: next::after_valid(run, limited_by) };
+    };
+    let (validity, tested, words) = match effect.makes {
+        Makes::Invalid => {
+            let tested = tested(asked_for, served_by, limited_by);
+            (Validity::Invalid, tested, "invalid")
+        }
+        Makes::NotStorage(tested) => (Validity::NotStorage, tested, "not a storage test"),
+    };
+    let (finding, sentence) = (finding.id.clone(), finding.message.clone());
+    let reason = Some(VerdictReason { finding, sentence });
+    let verdict = Verdict { tested, validity, words: words.to_owned(), reason, asked_for };
+    Decided { verdict, next: (effect.next)(run) }
+}
+
+/// Words for a valid run that did not end as planned.
+fn ended(run: &Run) -> &'static str {
+    match (run.summary.status, run.details.rebuilt_because) {
+        (Status::Interrupted, Some(RebuiltBecause::StillRunning)) => ", so far",
+        (Status::Interrupted, _) => ", interrupted",
+        _ => "",
+    }
+}
+
+/// The recorded findings, or those of a run that was not judged.
+fn findings_of(run: &Run) -> Cow<'_, [Finding]> {
+    match run.summary.findings.is_empty() {
+        true => findings::judge(run).into(),
+        false => run.summary.findings.as_slice().into(),
+    }
+}
+
+/// The kind of test that the settings ask for, with the data and the cache that they meet.
+fn asked_for(run: &Run) -> AskedFor {
+    let ops = &run.summary.ops;
+    match physical::is_cached(run) {
+        false => AskedFor::PhysicalIo,
+        true if ops.update > 0 && ops.select + ops.scan == 0 => AskedFor::Redo,
+        true => AskedFor::LogicalReads,
+    }
+}
+
+/// The resource whose speed a valid run shows: the one that limited it, unless that is the work
+/// which was asked for.
+fn tested(asked_for: AskedFor, served_by: &ServedBy, limited_by: &LimitedBy) -> Tested {
+    let by_source = match (asked_for, served_by.by) {
+        (AskedFor::LogicalReads, _) => Tested::DatabaseCache,
+        (AskedFor::Redo, _) => Tested::Log,
+        (AskedFor::PhysicalIo, ReadSource::Unknown | ReadSource::Several) => Tested::UnseenStorage,
+        (AskedFor::PhysicalIo, _) => Tested::Device,
+    };
+    match limited_by.by {
+        Limiter::Processors | Limiter::SessionProcessorTime | Limiter::OthersWork => {
+            match asked_for {
+                AskedFor::LogicalReads => by_source,
+                AskedFor::PhysicalIo | AskedFor::Redo => Tested::Processors,
+            }
+        }
+        Limiter::Petal => Tested::Petal,
+        Limiter::ThinkTime => Tested::ThinkTime,
+        Limiter::Rate => Tested::Rate,
+        Limiter::Log | Limiter::LogRoom => Tested::Log,
+        Limiter::Replica => Tested::Replica,
+        Limiter::Contention | Limiter::Locks => Tested::Locks,
+        Limiter::Network => Tested::Network,
+        Limiter::IoLimit
+        | Limiter::Reads
+        | Limiter::OtherWaits
+        | Limiter::NotJudged
+        | Limiter::NotDetermined => by_source,
+    }
+}
+
+fn figures(shown: &Run) -> HeadlineFigures {
+    let (summary, per_second) = (&shown.summary, &shown.summary.per_second);
+    let (reads, writes) = (per_second.physical_read_requests, per_second.physical_write_requests);
+    let per_s = per_second.logical_reads.filter(|_| physical::is_cached(shown));
+    HeadlineFigures {
+        piops: Piops { reads, writes, sum: summary.piops() },
+        read_us: summary.io_latency_us.get("read").and_then(|read| read.mean),
+        redo: RedoRate {
+            mb_s: per_second.redo_bytes.map(|bytes| bytes / 1e6),
+            commits_s: per_second.commits,
+        },
+        logical_reads: per_s.map(|per_s| LogicalReadRate {
+            per_s,
+            per_core_s: own_processors(shown).map(|own| per_s / own),
+        }),
+    }
+}
+
+/// Processors' worth of work of petal and the database.
+fn own_processors(shown: &Run) -> Option<f64> {
+    let in_petal = || {
+        let own_s = shown.summary.petal_cpu_s.filter(|_| shown.details.target.in_process)?;
+        Some(own_s / shown.summary.elapsed_s)
+    };
+    let at_work = other_processors::at_work(shown).map(|at_work| at_work.own);
+    at_work.or_else(in_petal).filter(|own| *own > 0.0)
+}
+
+/// The figures that are results, and those that are struck out.
+fn allowed(all: HeadlineFigures, validity: Validity) -> (HeadlineFigures, Option<HeadlineFigures>) {
+    let none = HeadlineFigures::default();
+    match validity {
+        Validity::Valid => (all, None),
+        Validity::NotStorage => (
+            HeadlineFigures { redo: all.redo, ..none },
+            Some(HeadlineFigures { redo: none.redo, ..all }),
+        ),
+        Validity::Invalid => (none, Some(all)),
+    }
+}

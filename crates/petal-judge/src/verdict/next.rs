@@ -1,0 +1,109 @@
+//! The command to type next, with the flags of the run that it follows.
+
+use petal_model::record::Run;
+use petal_model::record::conclusions::{LimitedBy, Limiter};
+use petal_model::settings::Origin;
+use petal_model::settings::table::{self, CommandKind};
+
+use crate::physical::{self, PageCacheRemedy};
+
+/// Multiple of the memory from which on a page cache serves few of the reads.
+const TIMES_MEMORY: u64 = 4;
+/// Memory of a host that is not known.
+const UNKNOWN_MEMORY: u64 = 16 << 30;
+const GIB: u64 = 1 << 30;
+/// Parameters that are named in another way, or that name this run alone.
+const LEFT_OUT: [&str; 4] = ["DB", "OUT", "SEED", "REPEATS"];
+
+/// Command after a valid run: more about its limit, or its repeats.
+pub(super) fn after_valid(run: &Run, limited_by: &LimitedBy) -> String {
+    if run.details.repeats < 3 {
+        return again(run, &[("repeats", "3")]);
+    }
+    match limited_by.by {
+        Limiter::OthersWork => check(run),
+        Limiter::NotDetermined | Limiter::OtherWaits => again(run, &[("waterfall", "true")]),
+        _ => format!("petal sweep --sessions 1,2,4,8,16 --repeats 3 --db {}", url(run)),
+    }
+}
+
+/// Command of the same run.
+pub(super) fn the_same(run: &Run) -> String {
+    again(run, &[])
+}
+
+pub(super) fn check(run: &Run) -> String {
+    format!("petal check --db {}", url(run))
+}
+
+pub(super) fn load_again(run: &Run) -> String {
+    format!("petal setup --replace -s {} --db {}", run.summary.schemas, url(run))
+}
+
+/// A load of several times the memory that may hold the data.
+pub(super) fn load_more(run: &Run) -> String {
+    let memory = run.details.host.as_ref().and_then(|host| host.memory_bytes);
+    load_beyond(run, memory.unwrap_or(UNKNOWN_MEMORY))
+}
+
+/// A load of several times the database's cache.
+pub(super) fn load_beyond_cache(run: &Run) -> String {
+    load_beyond(run, run.summary.target.cache_bytes.unwrap_or(GIB))
+}
+
+/// A load of several times the storage's cache.
+pub(super) fn load_beyond_storage_cache(run: &Run) -> String {
+    let cache = run.summary.setting("storage_cache").and_then(|value| value.as_u64());
+    load_beyond(run, cache.unwrap_or(UNKNOWN_MEMORY))
+}
+
+fn load_beyond(run: &Run, cache_bytes: u64) -> String {
+    let schemas = u64::from(run.summary.schemas.max(1));
+    let scale = (cache_bytes.saturating_mul(TIMES_MEMORY) / schemas).max(1).div_ceil(GIB);
+    let (count, url) = (run.summary.schemas, url(run));
+    format!("petal setup --replace -s {count} --scale {scale}G --db {url}")
+}
+
+/// The run again past the page cache, or a load that this cannot hold.
+pub(super) fn past_the_page_cache(run: &Run) -> String {
+    match physical::page_cache_remedy(run) {
+        PageCacheRemedy::DirectIo => again(run, &[("direct-io", "true")]),
+        PageCacheRemedy::Limit => again(run, &[("page-cache-limit", "512M")]),
+        PageCacheRemedy::MoreData => load_more(run),
+    }
+}
+
+/// The run's command, with changed flags.
+fn again(run: &Run, changes: &[(&str, &str)]) -> String {
+    let mut words = vec!["petal run".to_owned(), format!("-s {}", run.summary.schemas.max(1))];
+    let conf = run.details.conf_file.as_deref().filter(|file| *file != "./slob.conf");
+    words.extend(conf.map(|file| format!("--conf {}", shell_word(file))));
+    for given in &run.details.given {
+        let is_typed = matches!(given.origin, Origin::Flag | Origin::Environment(_));
+        let parameter = table::find(&given.key).filter(|_| is_typed && !given.value.is_null());
+        let Some(parameter) = parameter.filter(|it| it.taken_by.includes(CommandKind::Run)) else {
+            continue;
+        };
+        let is_changed = changes.iter().any(|(flag, _)| *flag == parameter.flag());
+        if !is_changed && !LEFT_OUT.contains(&parameter.key) {
+            let value = petal_model::record::as_text(&given.value, "");
+            words.push(format!("--{} {}", parameter.flag(), shell_word(&value)));
+        }
+    }
+    words.extend(changes.iter().map(|(flag, value)| format!("--{flag} {value}")));
+    words.push(format!("--db {}", url(run)));
+    words.join(" ")
+}
+
+fn url(run: &Run) -> String {
+    shell_word(&run.summary.target.url)
+}
+
+/// A word as a shell takes it whole.
+fn shell_word(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "@%+=:,./_-".contains(letter);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}

@@ -1,0 +1,208 @@
+use super::*;
+use petal_model::record::conclusions::Limiter;
+use petal_model::record::fixture;
+use petal_model::stats::counters::{IoCounts, WaitClass};
+use petal_model::stats::os::{CpuShare, DeviceCounts};
+
+#[test]
+fn the_line_of_a_physical_run() {
+    insta::assert_snapshot!(
+        headline(&fixture::mixed_run()),
+        @"valid test of the device | PIOPS 59,432 read + 10,000 write | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)"
+    );
+}
+
+#[test]
+fn the_line_is_of_the_steady_window() {
+    let run = fixture::windowed_run();
+    let steady = run.summary.steady.as_ref().unwrap();
+    let headline = headline(&run);
+    let figures = headline.figures;
+    assert_eq!(figures.piops.reads, steady.per_second.physical_read_requests);
+    assert_eq!(figures.read_us, steady.io_latency_us["read"].mean);
+    assert_eq!(figures.redo.mb_s, steady.per_second.redo_bytes.map(|bytes| bytes / 1e6));
+    assert!(headline.to_string().ends_with(&headline.window.words));
+    assert_eq!((headline.window.from_s, headline.window.to_s), (5.0, 60.0));
+    assert_ne!(figures.piops.reads, run.summary.per_second.physical_read_requests);
+}
+
+#[test]
+fn a_cached_run_is_reported_by_its_logical_reads() {
+    let mut run = fixture::mixed_run();
+    run.details.target.session_cache_bytes = Some(run.summary.active_bytes);
+    let headline = headline(&run);
+    assert_eq!(headline.verdict.asked_for, AskedFor::LogicalReads);
+    assert!(headline.verdict.is_valid(), "{}", headline.verdict.sentence());
+    let line = headline.to_string();
+    // petal worked on 0.42 processors.
+    assert!(line.contains(" | logical reads 175,552/s, 417,981 per core | PIOPS "), "{line}");
+}
+
+#[test]
+fn unknown_is_a_dash_and_nothing_is_guessed() {
+    let mut run = fixture::mixed_run();
+    run.summary.per_second = Default::default();
+    run.summary.io_latency_us.clear();
+    run.summary.waits.clear();
+    run.details.io = IoCounts::default();
+    run.details.device = None;
+    insta::assert_snapshot!(headline(&run), @"valid test of storage that petal does not see | PIOPS - read + - write | single-block read - us | redo - MB/s | served by: not seen | limited by: not determined | whole run 60.0 s (the steady window's counters are not known)");
+}
+
+#[test]
+fn who_served_it() {
+    let served = |change: &dyn Fn(&mut Run)| {
+        let mut run = fixture::mixed_run();
+        change(&mut run);
+        headline(&run).served_by.words
+    };
+    let quarter = |run: &mut Run| {
+        let read_bytes = run.details.io.physical_read_bytes.unwrap() / 4;
+        run.details.device = run.details.device.map(|d| DeviceCounts { read_bytes, ..d });
+    };
+    assert_eq!(served(&quarter), "device 25 %, the rest not seen");
+    let buffered = fixture::read_through_page_cache;
+    assert_eq!(served(&buffered), "page cache 75 %, device 25 %");
+    let cached = |run: &mut Run| {
+        run.details.io.physical_read_bytes = Some(8192);
+        run.summary.target.cache_bytes = Some(u64::MAX);
+    };
+    assert_eq!(served(&cached), "database cache");
+    assert_eq!(served(&|run| run.details.target.local = false), "not seen (another host)");
+    let hidden = |run: &mut Run| {
+        run.details.target.local = false;
+        run.details.target.host_unseen = Some("hidden".into());
+    };
+    assert_eq!(served(&hidden), "not seen");
+}
+
+#[test]
+fn the_conclusions_are_fields_made_once_and_read_by_the_line() {
+    let mut run = fixture::mixed_run();
+    conclude(&mut run);
+    let (served, limited) =
+        (run.summary.served_by.clone().unwrap(), run.summary.limited_by.clone().unwrap());
+    assert_eq!((served.by, served.words.as_str()), (ReadSource::Device, "device"));
+    assert_eq!(served.asked_bytes, served.device_bytes);
+    assert_eq!(served.page_cache_bytes, Some(0));
+    assert_eq!(limited.by, Limiter::Reads);
+    assert_eq!(limited.evidence["wait_class"], "User I/O");
+    let line = headline(&run);
+    assert_eq!((&line.served_by, &line.limited_by), (&served, &limited));
+    // The record's answer is quoted, not computed again.
+    run.details.device = None;
+    run.summary.waits.clear();
+    assert_eq!(headline(&run), line);
+    // Judged again it is made again.
+    conclude(&mut run);
+    let (served, limited) =
+        (run.summary.served_by.take().unwrap(), run.summary.limited_by.take().unwrap());
+    assert_eq!((served.by, limited.by), (ReadSource::Unknown, Limiter::NotDetermined));
+    assert!(served.why_unknown.is_some());
+}
+
+/// A fixture changed and judged: its verdict, with the line.
+fn judged(change: impl Fn(&mut Run)) -> Headline {
+    let mut run = fixture::mixed_run();
+    change(&mut run);
+    conclude(&mut run);
+    run.summary.headline.unwrap()
+}
+
+#[test]
+fn reads_of_the_page_cache_are_no_result_of_a_storage_test() {
+    let headline = judged(fixture::read_through_page_cache);
+    let verdict = &headline.verdict;
+    assert_eq!((verdict.validity, verdict.tested), (Validity::NotStorage, Tested::PageCache));
+    assert_eq!(verdict.asked_for, AskedFor::PhysicalIo);
+    assert_eq!(verdict.reason.as_ref().unwrap().finding, "cached-by-os");
+    assert_eq!((headline.figures.piops, headline.figures.read_us), (Piops::default(), None));
+    assert!(headline.struck_out.unwrap().piops.sum.is_some());
+    assert!(headline.figures.redo.mb_s.is_some(), "the log was written all the same");
+    let line = headline.to_string();
+    assert!(
+        line.starts_with("not a storage test (cached-by-os) | no result: PIOPS 59,432 read + "),
+        "{line}"
+    );
+}
+
+#[test]
+fn a_run_that_did_other_work_than_asked_is_invalid_whatever_it_tested() {
+    let rows_missing = |run: &mut Run| {
+        run.summary.rows_asked = Some(run.summary.rows);
+        run.summary.rows.select /= 2;
+    };
+    let headline = judged(|run| {
+        fixture::read_through_page_cache(run);
+        rows_missing(run);
+    });
+    let reason = headline.verdict.reason.unwrap();
+    assert_eq!(headline.verdict.validity, Validity::Invalid);
+    assert_eq!(reason.finding, "rows-missing", "the graver one");
+    assert_eq!(headline.figures, HeadlineFigures::default());
+    assert!(headline.next.starts_with("petal check --db "), "{}", headline.next);
+    let cached = judged(|run| {
+        run.details.target.session_cache_bytes = Some(run.summary.active_bytes);
+        rows_missing(run);
+    });
+    assert_eq!(cached.verdict.validity, Validity::Invalid, "a logical test, too");
+}
+
+#[test]
+fn a_test_of_updates_alone_begins_with_its_redo() {
+    let headline = judged(|run| {
+        run.details.target.session_cache_bytes = Some(run.summary.active_bytes);
+        run.summary.ops.select = 0;
+        run.summary.waits.retain(|wait| wait.class == WaitClass::Commit);
+        run.summary.waits[0].time_us = run.details.db_time_s * 0.8e6;
+    });
+    assert_eq!(headline.verdict.asked_for, AskedFor::Redo);
+    let line = headline.to_string();
+    assert!(line.starts_with("valid test of the log | redo 96.2 MB/s, 183 commits/s | "), "{line}");
+}
+
+#[test]
+fn what_limited_a_storage_test_is_what_it_tested() {
+    assert_eq!(judged(|_| ()).verdict.tested, Tested::Device);
+    let busy = judged(|run| {
+        run.summary.cpu = Some(CpuShare { user: 99.0, idle: 1.0, ..CpuShare::default() })
+    });
+    assert_eq!(busy.verdict.words, "valid test of the processors");
+    let elsewhere = judged(|run| run.details.target.local = false);
+    assert_eq!(elsewhere.verdict.words, "valid test of storage that petal does not see");
+}
+
+#[test]
+fn the_next_command_has_the_flags_of_the_run() {
+    let headline = judged(|_| ());
+    let next =
+        "petal run -s 4 --update-pct 20 --scale 8192 --threads-per-schema 2 --repeats 3 --db ";
+    assert!(headline.next.starts_with(next), "{}", headline.next);
+}
+
+#[test]
+fn each_effect_is_of_a_finding_and_has_its_rule() {
+    let rules = include_str!("../findings.rs").to_owned() + include_str!("../physical.rs");
+    for effect in effects::EFFECTS {
+        let is_known = rules.contains(&format!("(\"{}\", ", effect.finding))
+            || rules.contains(&format!("(\"{}\")", effect.finding))
+            || effect.finding == crate::trust::ROWS_MISSING;
+        assert!(is_known && !effect.rule.is_empty(), "{}", effect.finding);
+    }
+}
+
+/// The table in docs/numbers.md. `UPDATE_DOCS=1` writes it.
+#[test]
+fn the_table_of_verdicts_in_the_docs_is_that_of_the_code() {
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/numbers.md");
+    const BOUNDS: (&str, &str) =
+        ("<!-- Verdicts: written by a test. -->\n", "<!-- End of the verdicts. -->");
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let (before, rest) = page.split_once(BOUNDS.0).unwrap();
+    let (_, after) = rest.split_once(BOUNDS.1).unwrap();
+    let made = format!("{before}{}{}{}{after}", BOUNDS.0, effects::table(), BOUNDS.1);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        return std::fs::write(PAGE, &made).unwrap();
+    }
+    assert!(page == made, "docs/numbers.md: UPDATE_DOCS=1 writes the table of verdicts");
+}
