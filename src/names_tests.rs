@@ -68,7 +68,7 @@ fn is_engine(crate_name: &str) -> bool {
 }
 
 /// Names of types that several engines have, one each, or share: the same thing everywhere.
-const OF_EACH_ENGINE: [&str; 25] = [
+const OF_EACH_ENGINE: [&str; 26] = [
     "Address",
     "Answer",
     "Arguments",
@@ -80,6 +80,7 @@ const OF_EACH_ENGINE: [&str; 25] = [
     "Error",
     "Filling",
     "Loader",
+    "LockedSettings",
     "OpenDatabase",
     "Options",
     "ReaderState",

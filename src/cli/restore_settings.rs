@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command};
 
-use crate::runner::server_settings::{ChangedServer, RestartCommand};
+use crate::runner::server_settings::{ChangedServer, ForeignValues, RestartCommand};
 use crate::runner::sweep::hold;
 use petal_model::record::server_settings::{self, NAME};
 use petal_model::settings::table::CommandKind;
@@ -77,8 +77,13 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let server =
         ChangedServer { settings: &settings, restart: restart.as_ref(), dir: &dir, watch: console };
     server.revive()?;
+    let _settings_lock = server.lock().map_err(CommandError::from)?;
+    let foreign = match matches.get_flag("force") {
+        true => ForeignValues::Replace,
+        false => ForeignValues::Refuse,
+    };
     server
-        .put_back(&mut journal, matches.get_flag("force"))
+        .put_back(&mut journal, foreign)
         .map_err(|error| CommandError::from(server.with_next_step(error, &journal)))?;
     for setting in &journal.settings {
         let stored = setting.stored.as_deref().unwrap_or("no entry");

@@ -17,7 +17,7 @@ use petal_model::record::{
 use petal_model::stats::counters::{CommonCounter, Counters};
 use petal_model::stats::histogram::{Latencies, LatencySummary};
 use petal_model::stats::host;
-use petal_model::stats::os::{GaugeRanges, OsInterval, Whole};
+use petal_model::stats::os::{GaugeRanges, OsInterval, Probe, Whole};
 use petal_model::stats::target::{IoEvents, Target};
 use petal_model::stats::timeline::Tally;
 use petal_model::workload::seat::Seat;
@@ -161,6 +161,7 @@ fn unknown_figures(counters: &[Counters], events: &IoEvents) -> BTreeMap<String,
 /// Returns the facts known before the trigger, without counts.
 pub fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
     let devices = prepared.devices.as_ref().map(|devices| devices.names()).unwrap_or_default();
+    let group = prepared.probe.as_ref().and_then(Probe::group_limit);
     Details {
         petal_version: env!("CARGO_PKG_VERSION").to_owned(),
         conf_file: job.settings.conf_file.as_ref().map(|file| file.display().to_string()),
@@ -176,9 +177,9 @@ pub fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
         os: prepared.probe.as_ref().map(|probe| HostSeen {
             host: prepared.host.as_ref().map(|host| host.name.clone()).unwrap_or_default(),
             allowed_cpus: probe.allowed().map(<[u32]>::to_vec),
-            group_quota: probe.group_limit().map(|limit| limit.processors),
-            group_file: probe.group_limit().map(|limit| limit.file.clone()),
-            petal_group: probe.petal_group_limit().cloned(),
+            group_quota: group.as_ref().map(|limit| limit.processors),
+            group_file: group.map(|limit| limit.file),
+            petal_group: probe.petal_group_limit(),
             before: prepared.before.clone(),
             requests_unseen: prepared.requests_unseen.clone(),
             calls_unseen: prepared.calls_unseen.clone(),

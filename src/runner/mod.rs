@@ -10,6 +10,7 @@ mod calibrated;
 pub mod costs;
 mod deltas;
 pub mod experiments;
+mod facts;
 pub mod hook_group;
 pub mod hooks;
 pub mod job;

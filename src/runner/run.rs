@@ -31,6 +31,7 @@ use petal_model::workload::picker::Picker;
 use super::assemble::{self, RunMeasurements};
 use super::calibrated;
 use super::experiments::Experiments;
+use super::facts::FactsWatch;
 use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
 use super::neighbours::Neighbours;
@@ -88,6 +89,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
             (experiments.as_ref(), reconnects.as_ref()),
         )?;
         let connect_s = connecting.elapsed().as_secs_f64();
+        let facts = FactsWatch::begin(job, &prepared);
         let (opening, hooks, report_gaps) = begin(job, &prepared)?;
         let mut files = RunFiles::open(job, &prepared, job.start.expected(&prepared));
         let opening_os = wait_for_trigger(job, &prepared).inspect_err(|_| files.discard(job))?;
@@ -125,6 +127,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
             journal: files.journal,
             latency_log: files.latency_log,
             experiments: experiments.as_ref(),
+            facts: Some(facts),
             neighbours: neighbours.as_ref(),
         });
         sampler.gaps.extend(prepared.gaps.iter().cloned());
@@ -620,6 +623,12 @@ fn close<'scope, 'env>(
     let (counters, counted_until) = sampler.close_counters(survived(|| job.snapshot()).flatten());
     gaps.append(&mut sampler.gaps);
     let counter_resets = sampler.counter_resets();
+    let ended_s = bounds.trigger.elapsed().as_secs_f64();
+    let facts = sampler.take_facts().map(|facts| survived(|| facts.end(prepared, ended_s)));
+    let facts = facts.and_then(Result::ok).map(|(proof, unread)| {
+        gaps.extend(unread);
+        proof
+    });
     let os = prepared.probe.as_ref().map(Probe::sample).zip(opening_os);
     // Of a run whose closing snapshot failed, or whose storage hangs, they are unknown.
     let writing = writing.filter(|_| counted_until.is_none() && !closing.hangs);
@@ -632,9 +641,9 @@ fn close<'scope, 'env>(
         gaps.push(format!("how large the data are at the end is unknown: {error}"));
         None
     });
-    let known = Arc::clone(prepared);
+    let begun = Arc::clone(prepared);
     let in_use =
-        closing.ask("who else uses the data at the end", move || still_in_use(job, &known));
+        closing.ask("who else uses the data at the end", move || still_in_use(job, &begun));
     let (other_runs, data_vanished) = match in_use {
         None => (prepared.other_runs.clone(), None),
         Some((runs, vanished, unknown)) => {
@@ -662,6 +671,8 @@ fn close<'scope, 'env>(
     }
     gaps.append(&mut closing.gaps);
     let watched = sampler.take_watching();
+    let mut known = assemble::details_known(job, prepared);
+    facts.into_iter().for_each(|proof| known.keep_facts(proof));
     RunMeasurements {
         elapsed_s,
         all_ended,
@@ -686,7 +697,7 @@ fn close<'scope, 'env>(
             counter_resets,
             bad_blocks,
             written,
-            ..assemble::details_known(job, prepared)
+            ..known
         },
     }
 }

@@ -16,11 +16,13 @@ use petal_model::record::latency_log::LatencyLog;
 use petal_model::record::{CountedUntil, Ops, Rows, Second, SessionLost};
 use petal_model::stats::counters::{CommonCounter, Counters, Wait};
 use petal_model::stats::delta;
+use petal_model::stats::facts::FactChange;
 use petal_model::stats::os::OsSample;
 use petal_model::stats::timeline::{Shards, Tally};
 
 use super::deltas::Deltas;
 use super::experiments::Experiments;
+use super::facts::FactsWatch;
 use super::neighbours::Neighbours;
 use super::steady_window::{Mark, SteadyWindow};
 use super::watching::Watching;
@@ -41,6 +43,8 @@ pub struct Sampler<'a> {
     parts: Parts<'a>,
     /// Sessions that the journal lists as lost.
     lost_reported: BTreeSet<u32>,
+    /// Changes of facts that the journal does not have yet.
+    changed: Vec<FactChange>,
     phase: SamplerStep,
     /// Number of the current second.
     second: u64,
@@ -79,6 +83,8 @@ pub struct Parts<'a> {
     pub latency_log: Option<LatencyLog>,
     /// Experiments of the run, which follow the steady window.
     pub experiments: Option<&'a Experiments>,
+    /// Facts that must hold until the end.
+    pub facts: Option<FactsWatch<'a>>,
     /// Neighbours of the run, which follow the warm-up.
     pub neighbours: Option<&'a Neighbours<'a>>,
 }
@@ -97,6 +103,7 @@ impl<'a> Sampler<'a> {
         let first = Mark::new(0.0, Some(none), parts.opening_os.clone());
         Self {
             lost_reported: BTreeSet::new(),
+            changed: Vec::new(),
             phase: SamplerStep::Sample,
             second: 0,
             marks: VecDeque::from([first.clone()]),
@@ -187,6 +194,9 @@ impl<'a> Sampler<'a> {
         let counters = sampled.inspect_err(|why| {
             self.gap(format!("the database's counters could not be sampled: {why}"));
         });
+        if let Some(facts) = &mut self.parts.facts {
+            self.changed.extend_from_slice(facts.look(at_s));
+        }
         let os = self.parts.watching.as_mut().map(|watching| watching.look(at_s));
         let os = os.map(|(sample, written)| {
             if let Err(error) = written {
@@ -357,6 +367,7 @@ impl<'a> Sampler<'a> {
             unknown: latest.map(|c| c.unknown.clone()).unwrap_or_default(),
             errors: self.totals.errors.clone(),
             sessions_lost: lost_now.cloned().collect(),
+            changes: std::mem::take(&mut self.changed),
             petal_cpu_s,
             db_time_s: self.totals.busy_ns as f64 / 1e9,
             think_time_s: self.totals.think_ns as f64 / 1e9,
@@ -381,6 +392,11 @@ impl<'a> Sampler<'a> {
     /// Returns the records of the operating system.
     pub fn take_watching(&mut self) -> Option<Watching<'a>> {
         self.parts.watching.take()
+    }
+
+    /// Returns the look at the facts, for their proof.
+    pub fn take_facts(&mut self) -> Option<FactsWatch<'a>> {
+        self.parts.facts.take()
     }
 
     fn gap(&mut self, gap: String) {
@@ -450,6 +466,7 @@ mod tests {
             journal,
             latency_log: None,
             experiments: None,
+            facts: None,
             neighbours: None,
         })
     }

@@ -2,6 +2,7 @@
 //! effect, and put back at the end. The journal ([`petal_model::record::server_settings`]) is written
 //! before the first change, so that another petal can put back the changes of a killed one.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use petal_engine::server_settings::{Applies, ChangeableSettings, ServerSetting};
+use petal_engine::server_settings::{Applies, ChangeableSettings, ServerSetting, SettingsLock};
 use petal_engine::{EngineError, ProgressUnit, Result, Server};
 use petal_model::record::folder::create_anew;
 use petal_model::record::moment;
@@ -22,9 +23,13 @@ use time::OffsetDateTime;
 
 use super::{RunError, Watch, secrets};
 
+/// The original state of a setting without a stored value.
+const NO_ENTRY: &str = "no entry";
 const POLL: Duration = Duration::from_millis(100);
 /// Time for a value to take effect, after a reload or when the server answers again.
 const EFFECT_LIMIT: Duration = Duration::from_secs(10);
+/// Time for which the server may hold the lock of a petal that ended.
+const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 /// Output of the restart command, in the sweep's folder.
 const OUTPUT: &str = "restart-server.log";
 
@@ -63,6 +68,20 @@ impl ChangedServer<'_> {
             )));
         };
         question(settings)
+    }
+
+    /// Takes the server's lock for changes of its settings. A petal that ended may have it for a
+    /// moment.
+    pub fn lock(&self) -> Result<Box<dyn SettingsLock>> {
+        let began = Instant::now();
+        loop {
+            match self.ask(|server| server.lock_settings()) {
+                Err(EngineError::Environment(_)) if began.elapsed() < RELEASE_LIMIT => {
+                    thread::sleep(POLL);
+                }
+                locked => return locked,
+            }
+        }
     }
 
     fn read(&self, name: &str) -> Result<ServerSetting> {
@@ -272,9 +291,13 @@ impl ChangedServer<'_> {
         })
     }
 
-    /// Puts the original values back and closes the journal. Without `is_forced` it refuses to
-    /// replace a value that somebody else stored since.
-    pub fn put_back(&self, journal: &mut SettingsJournal, is_forced: bool) -> Result<(), RunError> {
+    /// Puts the original values back and closes the journal. A value that somebody else stored since
+    /// is treated as `foreign` says.
+    pub fn put_back(
+        &self,
+        journal: &mut SettingsJournal,
+        foreign: ForeignValues<'_>,
+    ) -> Result<(), RunError> {
         let server = self.ask(|server| server.server_identity())?;
         if server != journal.server {
             return Err(RunError::Environment(format!(
@@ -283,16 +306,22 @@ impl ChangedServer<'_> {
                 journal.server
             )));
         }
-        let none = "no entry";
+        let mut kept = Vec::new();
         for changed in &journal.settings {
             let there = self.read(&changed.name)?;
             let (now, original) = (there.stored.as_deref(), changed.stored.as_deref());
-            let by = changed.last_writer(now, |one, other| there.values.is_same(one, other));
-            let (now, original) = (now.unwrap_or(none), original.unwrap_or(none));
+            let is_foreign = match foreign {
+                ForeignValues::Keep(stored) => stored.is_foreign(changed, &there),
+                ForeignValues::Refuse | ForeignValues::Replace => {
+                    let by = changed.last_writer(now, |one, two| there.values.is_same(one, two));
+                    by == LastWriter::SomebodyElse
+                }
+            };
+            let is_there = now == original;
+            let (now, original) = (now.unwrap_or(NO_ENTRY), original.unwrap_or(NO_ENTRY));
             let name = &changed.name;
-            match by {
-                LastWriter::Original => {}
-                LastWriter::SomebodyElse if !is_forced => {
+            match foreign {
+                ForeignValues::Refuse if is_foreign => {
                     return Err(RunError::Environment(format!(
                         "{name}: somebody else changed it since: {} has {now}, the sweep stored {}, \
                          and before it was {original}; petal changed nothing; `petal \
@@ -303,19 +332,33 @@ impl ChangedServer<'_> {
                         journal.db
                     )));
                 }
+                ForeignValues::Keep(_) if is_foreign => {
+                    kept.push(name.clone());
+                    self.watch.note(&format!(
+                        "{name}: somebody else stored {now} during the sweep, and petal keeps it; \
+                         before the sweep it was {original}"
+                    ));
+                }
+                _ if is_there => {}
                 _ => {
                     self.watch.note(&format!("{name}: {now} -> {original} (in {})", journal.place))
                 }
             }
         }
-        let originals = journal.settings.iter().map(|changed| WantedSetting {
+        let originals = journal.settings.iter().filter(|changed| !kept.contains(&changed.name));
+        let originals = originals.map(|changed| WantedSetting {
             name: &changed.name,
             stored: changed.stored.as_deref(),
             in_effect: &changed.in_effect,
         });
         self.bring_about(&originals.collect::<Vec<_>>())?;
         journal.close(self.dir)?;
-        self.watch.note("the server has its original settings again");
+        self.watch.note(&match kept.as_slice() {
+            [] => "the server has its original settings again".to_owned(),
+            kept => {
+                format!("the server has its original settings again, except {}", kept.join(", "))
+            }
+        });
         Ok(())
     }
 
@@ -335,47 +378,129 @@ impl ChangedServer<'_> {
     }
 }
 
-/// The changes of a running sweep. Dropping it puts the original values back.
+/// The treatment of values that somebody else stored while a sweep's values were there.
+#[derive(Clone, Copy)]
+pub enum ForeignValues<'a> {
+    Refuse,
+    Replace,
+    /// Keeps them; the values of the running sweep are known.
+    Keep(&'a StoredValues),
+}
+
+/// The stored values that are the sweep's: of each setting the last one, or two while it changes.
+#[derive(Default)]
+pub struct StoredValues(BTreeMap<String, Vec<String>>);
+
+impl StoredValues {
+    /// True for a value that neither the sweep nor a restart of the server has put there.
+    fn is_foreign(&self, changed: &ChangedSetting, there: &ServerSetting) -> bool {
+        let is = |other: Option<&str>| match (there.stored.as_deref(), other) {
+            (Some(now), Some(other)) => there.values.is_same(now, other),
+            (now, other) => now == other,
+        };
+        let Some(own) = self.0.get(&changed.name) else { return !is(changed.stored.as_deref()) };
+        let is_forgotten = there.applies == Applies::UntilRestart && is(changed.stored.as_deref());
+        !is_forgotten && !own.iter().any(|own| is(Some(own)))
+    }
+
+    fn begin(&mut self, values: &[(String, String)]) {
+        for (name, value) in values {
+            self.0.entry(name.clone()).or_default().push(value.clone());
+        }
+    }
+
+    fn end(&mut self, values: &[(String, String)]) {
+        self.0.extend(values.iter().map(|(name, value)| (name.clone(), vec![value.clone()])));
+    }
+}
+
+/// The changes of a running sweep, which holds the server's lock. Dropping it puts the original
+/// values back.
 pub struct ServerChanges<'a> {
     server: ChangedServer<'a>,
     asked: &'a [(String, Vec<String>)],
+    lock: Option<Box<dyn SettingsLock>>,
+    stored: StoredValues,
+    /// Somebody else changed a setting of the sweep.
+    pub is_disturbed: bool,
     /// Present from the first change until the values are back, or cannot be put back.
     journal: Option<SettingsJournal>,
 }
 
 impl<'a> ServerChanges<'a> {
+    /// Locks the server's settings. Refuses a server whose settings another petal changes.
     pub fn new(
         settings: &'a Settings,
         asked: &'a [(String, Vec<String>)],
         restart: Option<&'a RestartCommand>,
         dir: &'a Path,
         watch: &'a dyn Watch,
-    ) -> Self {
-        Self { server: ChangedServer { settings, restart, dir, watch }, asked, journal: None }
+    ) -> Result<Self, RunError> {
+        let server = ChangedServer { settings, restart, dir, watch };
+        let lock = Some(server.lock()?);
+        let stored = StoredValues::default();
+        Ok(Self { server, asked, lock, stored, is_disturbed: false, journal: None })
     }
 
-    /// Gives the server the values of a cell.
+    /// Takes the lock again that a restart of the server released.
+    fn keep_lock(&mut self) -> Result<(), RunError> {
+        if !self.lock.as_mut().is_some_and(|lock| lock.is_held()) {
+            self.lock = None;
+            self.lock = Some(self.server.lock()?);
+        }
+        Ok(())
+    }
+
+    /// Gives the server the values of a cell. Refuses to replace a value of somebody else.
     pub fn apply(&mut self, values: &[(String, String)]) -> Result<(), RunError> {
         if values.is_empty() {
             return Ok(());
         }
-        if self.journal.is_none() {
-            let journal = self.server.journal(self.asked)?;
-            journal.save(self.server.dir)?;
-            self.journal = Some(journal);
-        }
+        self.keep_lock()?;
+        let journal = match self.journal.take() {
+            Some(journal) => journal,
+            None => {
+                let journal = self.server.journal(self.asked)?;
+                journal.save(self.server.dir)?;
+                journal
+            }
+        };
+        let undisturbed = self.check_undisturbed(&journal);
+        self.journal = Some(journal);
+        undisturbed?;
         let wanted = values.iter().map(|(name, value)| WantedSetting {
             name,
             stored: Some(value),
             in_effect: value,
         });
-        self.server.bring_about(&wanted.collect::<Vec<_>>())
+        self.stored.begin(values);
+        self.server.bring_about(&wanted.collect::<Vec<_>>())?;
+        self.stored.end(values);
+        self.keep_lock()
+    }
+
+    fn check_undisturbed(&mut self, journal: &SettingsJournal) -> Result<(), RunError> {
+        for changed in &journal.settings {
+            let there = self.server.read(&changed.name)?;
+            if self.stored.is_foreign(changed, &there) {
+                self.is_disturbed = true;
+                return Err(RunError::Environment(format!(
+                    "{}: somebody else stored {} during the sweep; petal keeps it, and the sweep \
+                     stops here",
+                    changed.name,
+                    there.stored.as_deref().unwrap_or(NO_ENTRY)
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Puts the original values back, once.
     pub fn put_back(&mut self) -> Result<(), RunError> {
         let Some(mut journal) = self.journal.take() else { return Ok(()) };
-        let put_back = self.server.put_back(&mut journal, false);
+        let put_back = self.keep_lock();
+        let foreign = ForeignValues::Keep(&self.stored);
+        let put_back = put_back.and_then(|()| self.server.put_back(&mut journal, foreign));
         put_back.map_err(|error| self.server.with_next_step(error, &journal))
     }
 }

@@ -19,6 +19,7 @@ mod devtools;
 mod disk;
 mod elasticity;
 mod engine_postgres;
+mod facts;
 mod failing_io;
 mod faults;
 mod fit;

@@ -8,9 +8,10 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::engine_postgres::load;
+use crate::facts::{changed_in_run, finding};
 use crate::server_mysql;
 use crate::server_postgres::{Server, is_there, shared};
-use crate::support::{Ended, Petal, Workplace, record};
+use crate::support::{Ended, Petal, Workplace, record, until};
 
 /// A server of its own, with one entry that a sweep changes and one that it does not.
 struct Changed {
@@ -240,4 +241,16 @@ fn a_variable_of_mariadb_is_swept_and_set_back() {
     sweep("innodb_io_capacity=1x").exits(2).telling(&["must be a number"]);
     sweep("innodb_io_capacity=150,300").exits(0);
     assert_eq!((cells(&work.path("s")).len(), capacity()), (2, before));
+    let other = server.session("swept", "SELECT GET_LOCK('petal server settings', 9)");
+    let is_locked = "SELECT IS_USED_LOCK('petal server settings') IS NOT NULL";
+    until("the lock", || server.sql("swept", is_locked)[0][0] == "1");
+    fs::remove_dir_all(work.path("s")).unwrap();
+    sweep("innodb_io_capacity=170").exits(3).telling(&["another petal (connection"]);
+    drop(other);
+    changed_in_run(&work, &url, || {
+        server.sql("swept", "SET GLOBAL innodb_flush_log_at_trx_commit = 0");
+    });
+    let message = finding(&work, "settings-changed");
+    assert!(message.contains("innodb_flush_log_at_trx_commit: 1 -> 0 in second "), "{message}");
+    assert!(finding(&work, "not-durable").contains("innodb_flush_log_at_trx_commit=0"));
 }

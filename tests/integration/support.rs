@@ -458,6 +458,11 @@ impl ControlGroup {
         Some(group)
     }
 
+    /// Changes a limit.
+    pub fn set(&self, limit: &str, text: &str) {
+        fs::write(self.0.join(limit), text).unwrap();
+    }
+
     /// The line of shell by which a process joins it.
     pub fn joined(&self) -> String {
         format!("echo $$ > {}/cgroup.procs", self.0.display())

@@ -18,10 +18,12 @@ use petal_model::record::server_report::ServerReport;
 use petal_model::record::verification::Recovery;
 use petal_model::settings::table::EngineSupport;
 use petal_model::stats::counters::Counters;
+use petal_model::stats::facts::Facts;
 use petal_model::stats::os::ServerProcesses;
 use petal_model::stats::server_work::ServerWork;
 use petal_model::stats::target::{
-    LoadFact, LoadedSchema, PlanCheck, Privilege, ServerIdentity, Settled, Target, TargetDetails,
+    Durability, LoadFact, LoadedSchema, PlanCheck, Privilege, ServerIdentity, Settled, Target,
+    TargetDetails,
 };
 use petal_model::workload::op::Operation;
 use petal_model::workload::row::Filler;
@@ -230,9 +232,40 @@ pub trait Server: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Settings and starts of the servers of a run, as they are now. Empty if petal can only describe
+    /// the target again.
+    fn settings_now(&self) -> Result<ServerFacts> {
+        Ok(ServerFacts::default())
+    }
+
+    /// A text that changes if one of these may have changed, cheap enough for once a second.
+    /// `None`: petal reads them again only at the end.
+    fn settings_mark(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
+
     /// Progress of a server in recovery, such as a standby; `None` if it is not in recovery.
     fn recovery(&self) -> Result<Option<Recovery>> {
         Ok(None)
+    }
+}
+
+/// Facts about the servers of a run that must hold until its end.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ServerFacts {
+    pub facts: Facts,
+    /// Durability by these facts, the weakest of the servers'.
+    pub durability: Option<Durability>,
+}
+
+impl ServerFacts {
+    /// Adds those of another server. Of several, names get the server's in front.
+    pub fn add(&mut self, server: &str, other: Self) {
+        let before = if server.is_empty() { String::new() } else { format!("{server}: ") };
+        let named = other.facts.into_iter();
+        self.facts.extend(named.map(|((kind, name), v)| ((kind, format!("{before}{name}")), v)));
+        let all = [self.durability.take(), other.durability].into_iter().flatten();
+        self.durability = all.reduce(|one, other| if other.durable { one } else { other });
     }
 }
 

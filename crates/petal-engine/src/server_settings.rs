@@ -2,7 +2,7 @@
 //! a cell and puts back. An engine reads and stores one setting; petal decides when, keeps a journal
 //! of the original values and restarts the server.
 
-use super::Result;
+use super::{EngineError, Result};
 
 /// A server whose settings petal can change.
 pub trait ChangeableSettings: Send + Sync {
@@ -12,6 +12,9 @@ pub trait ChangeableSettings: Send + Sync {
     /// The place of stored values, for a person who removes one by hand.
     fn place(&self) -> &'static str;
 
+    /// Takes the server's lock for changes of its settings. An error names the petal that has it.
+    fn lock_settings(&self) -> Result<Box<dyn SettingsLock>>;
+
     /// Reads a setting as it is now. Refuses a setting that petal does not change, and a role that
     /// may not change it.
     fn read_setting(&self, name: &str) -> Result<ServerSetting>;
@@ -19,6 +22,18 @@ pub trait ChangeableSettings: Send + Sync {
     /// Stores a value, or removes the stored one. The server applies it at once if it can do so
     /// without a restart.
     fn store_setting(&self, setting: &ServerSetting, value: Option<&str>) -> Result<()>;
+}
+
+/// The lock for changes of a server's settings, until it is dropped or its connection ends.
+pub trait SettingsLock: Send {
+    fn is_held(&mut self) -> bool;
+}
+
+/// The refusal of a petal that wants the lock of another one.
+pub fn settings_locked(server: &str, holder: &str) -> EngineError {
+    EngineError::Environment(format!(
+        "{server}: {holder} changes settings of this server; wait until it has ended, or stop it"
+    ))
 }
 
 /// A setting of a server, as it is now.

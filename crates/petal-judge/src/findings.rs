@@ -6,8 +6,8 @@ use super::judgement::{Judgement, NoFinding, NotJudged, unknown};
 use super::steady::judge as steady;
 use super::trust::ROWS_MISSING;
 use super::{
-    calibration, driver_hosts, fresh, interference, io_limits, limits, others, outages, physical,
-    server_report, settings, trust, waterfall, write_ledger, writes,
+    calibration, changes, driver_hosts, fresh, interference, io_limits, limits, others, outages,
+    physical, server_report, settings, trust, waterfall, write_ledger, writes,
 };
 use petal_model::record::{Finding, Run};
 
@@ -35,6 +35,9 @@ const RULES: &[Rule] = &[
     ("gaps", Whole, trust::gaps),
     ("counters-reset", Whole, trust::counters_reset),
     ("data-vanished", Whole, trust::data_vanished),
+    ("server-changed", Whole, changes::server),
+    ("settings-changed", Whole, changes::settings),
+    ("limits-changed", Whole, changes::limits),
     ("bad-blocks", Whole, trust::bad_blocks),
     ("io-errors", Whole, trust::io_errors),
     (ROWS_MISSING, Whole, trust::rows_missing),

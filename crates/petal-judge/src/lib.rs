@@ -23,6 +23,7 @@ pub mod awr;
 pub mod break_point;
 pub mod calibration;
 mod change_points;
+mod changes;
 pub mod compare;
 pub mod costs;
 pub mod costs_compare;

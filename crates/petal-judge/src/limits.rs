@@ -47,6 +47,22 @@ fn others_prevail(run: &Run) -> Option<Others> {
     other_processors::at_work(run).filter(|others| others.processors > others.own)
 }
 
+/// The full processors as the limit of a run: whose work, and which limit.
+pub(super) fn full_words(run: &Run) -> Option<String> {
+    let words = match full(run)? {
+        FullProcessors::All { .. } => "processors".to_owned(),
+        FullProcessors::Group(granted) => {
+            let file = run.database_host().and_then(|seen| seen.group_file.as_deref());
+            let file = file.map_or_else(String::new, |file| format!(", {file}"));
+            format!("processors (the control group grants {:.2}{file})", granted.quota)
+        }
+        FullProcessors::LogWriter { cpu, .. } => {
+            format!("processors (processor {cpu}, which the log writer ran on, was full)")
+        }
+    };
+    Some(words)
+}
+
 /// Reasons why the database ran out of processors.
 enum FullProcessors {
     /// Limit of all processors that it may use.

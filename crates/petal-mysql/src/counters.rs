@@ -3,7 +3,7 @@
 
 use parking_lot::Mutex;
 
-use super::client::Client;
+use super::client::{Client, Error};
 use super::connect::Endpoint;
 use super::errors::AtServer as _;
 use super::storage::StorageCounters;
@@ -56,6 +56,20 @@ impl CounterReader {
         };
         waits.add_to(&mut counters, server);
         Ok(counters)
+    }
+
+    /// Asks on the connection for counters. Connects again if it was lost.
+    pub fn ask<T>(&self, ask: impl FnOnce(&mut Client) -> Result<T, Error>) -> Result<T> {
+        let ReaderState { client, .. } = &mut *self.state.lock();
+        let client = match client.take().filter(|client| !client.is_closed()) {
+            Some(connected) => client.insert(connected),
+            None => client.insert(self.endpoint.connect_to_look()?),
+        };
+        ask(client).at(&self.endpoint.name, "asking for its settings")
+    }
+
+    pub fn server(&self) -> &str {
+        &self.endpoint.name
     }
 
     /// Forgets resets of the server's counters until now: a run begins.

@@ -27,6 +27,7 @@ mod costs;
 mod counters;
 mod describe;
 mod errors;
+mod facts;
 mod filling;
 mod in_use;
 mod innodb;
@@ -74,7 +75,7 @@ use petal_engine::server::wait_sampler::WaitSampler;
 use petal_engine::server_settings::ChangeableSettings;
 use petal_engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
-    Server, Session, Stop,
+    Server, ServerFacts, Session, Stop,
 };
 use petal_model::record::verification::Recovery;
 use petal_model::settings::table::{EngineSupport, support};
@@ -370,6 +371,22 @@ impl Server for Mysql {
             Ok(ServerIdentity { server: endpoint.name.clone(), system, timeline: None, loads })
         };
         self.servers.of_sessions().iter().map(of_one).collect()
+    }
+
+    fn settings_now(&self) -> Result<ServerFacts> {
+        let storage = storage_engines::of_data(&mut self.connect_first()?)?;
+        let mut all = ServerFacts::default();
+        for reader in &self.counters {
+            let of_one = reader.ask(|client| facts::of_server(client, storage))?;
+            all.add(if self.counters.len() > 1 { reader.server() } else { "" }, of_one);
+        }
+        Ok(all)
+    }
+
+    fn settings_mark(&self) -> Result<Option<String>> {
+        let marks: Result<Vec<String>> =
+            self.counters.iter().map(|reader| reader.ask(facts::mark)).collect();
+        Ok(Some(marks?.join("; ")))
     }
 
     fn recovery(&self) -> Result<Option<Recovery>> {

@@ -4,8 +4,15 @@
 
 use super::Mysql;
 use super::client::Client;
-use petal_engine::server_settings::{Applies, ChangeableSettings, ServerSetting, SettingValues};
+use petal_engine::server_settings::{
+    Applies, ChangeableSettings, ServerSetting, SettingValues, SettingsLock, settings_locked,
+};
 use petal_engine::{EngineError, Result};
+
+const LOCKING: &str = "locking the server's settings";
+/// Whether the lock is this connection's, and the connection that has it.
+const LOCK: &str = "SELECT COALESCE(GET_LOCK('petal server settings', 0), 0) = 1, \
+                    COALESCE(IS_USED_LOCK('petal server settings'), 0)";
 
 const READING: &str = "reading a setting of the server";
 
@@ -24,6 +31,17 @@ impl ChangeableSettings for Mysql {
 
     fn place(&self) -> &'static str {
         "the server's global variables, or mysqld-auto.cnf in its data directory"
+    }
+
+    fn lock_settings(&self) -> Result<Box<dyn SettingsLock>> {
+        let mut client = self.first().connect_to_look()?;
+        match client.ask_row::<(bool, u64)>(LOCKING, LOCK)? {
+            (true, _) => Ok(Box::new(LockedSettings(client))),
+            (false, holder) => {
+                let holder = format!("another petal (connection {holder})");
+                Err(settings_locked(&client.server, &holder))
+            }
+        }
     }
 
     fn read_setting(&self, name: &str) -> Result<ServerSetting> {
@@ -98,6 +116,15 @@ pub fn identity(client: &mut Client) -> Result<String> {
         false => "SELECT @@server_uuid",
     };
     client.ask_row("asking for its identity", sql)
+}
+
+/// The connection that has the lock.
+struct LockedSettings(Client);
+
+impl SettingsLock for LockedSettings {
+    fn is_held(&mut self) -> bool {
+        self.0.ask_row::<u32>(LOCKING, "SELECT 1").is_ok()
+    }
 }
 
 fn is_mariadb(client: &mut Client) -> Result<bool> {

@@ -212,6 +212,20 @@ impl CounterReader {
         Ok(counters)
     }
 
+    /// Asks on the connection for counters. Connects again if it was lost.
+    pub fn ask<T>(&self, ask: impl FnOnce(&mut Client) -> Result<T>) -> Result<T> {
+        let ReaderState { client, refused, .. } = &mut *self.state.lock();
+        let connected = match client.take().filter(|known| !known.client.is_closed()) {
+            Some(connected) => connected,
+            None => CountersClient::new(&self.endpoint, refused)?,
+        };
+        ask(&mut client.insert(connected).client)
+    }
+
+    pub fn server(&self) -> &str {
+        &self.endpoint.name
+    }
+
     /// Forgets resets of the server's statistics until now: a run begins.
     pub fn begin_counting(&self) {
         self.state.lock().resets.begin();

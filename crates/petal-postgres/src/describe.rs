@@ -8,14 +8,14 @@ use super::client::Client;
 use super::connect::{Endpoint, server_version};
 use super::figures::{LOG_EVENT, PRODUCT, READ_EVENT, WRITE_EVENT};
 use super::work::Shared;
-use super::{advice, plan};
+use super::{advice, facts, plan};
 use petal_engine::Result;
 use petal_engine::server::batch_loop::clock_resolution_ns;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_model::settings::LoopSide;
 use petal_model::stats::os::ServerProcesses;
-use petal_model::stats::target::{Durability, IoEvents, Target, TargetDetails};
+use petal_model::stats::target::{IoEvents, Target, TargetDetails};
 
 /// Settings of the server that decide durability, I/O and the figures.
 const SETTINGS: [&str; 30] = [
@@ -94,7 +94,6 @@ pub fn describe(
     // The first one is the data directory.
     let log_folder = data_files.first().map(|data| data.join(LOG_FOLDER)).unwrap_or_default();
     let is_timed = get("track_io_timing") == "on";
-    let asynchronous = get("synchronous_commit") == "off";
     // Until 15 the checkpointer counts the writes of sessions when its queue is half full. The queue
     // has a place for each block of the cache.
     let counts_late = server_version(&mut client)? < 160_000;
@@ -109,14 +108,7 @@ pub fn describe(
         clock_resolution_ns: clock_resolution_ns(shared.loop_side),
         plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema), shared.prefetch)?,
         compression_ratio: first.compression_ratio(first.column_bytes()),
-        durability: Some(Durability {
-            durable: get("fsync") == "on" && !asynchronous,
-            setting: format!(
-                "fsync={}, synchronous_commit={}",
-                get("fsync"),
-                get("synchronous_commit")
-            ),
-        }),
+        durability: Some(facts::durability(&settings)),
         io_events: IoEvents {
             read: READ_EVENT.to_owned(),
             write: WRITE_EVENT.to_owned(),

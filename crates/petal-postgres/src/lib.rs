@@ -13,7 +13,8 @@
 //!   common state
 //! - `costs`: accesses and settings of the planner's prices
 //! - `server_settings`: settings of the whole server that a sweep varies
-//! - `counters` by the table in `figures`, `waits`, `describe`: the server's reports; `server_work`: everybody's work
+//! - `counters` by the table in `figures`, `waits`, `describe`, `facts`: the server's reports;
+//!   `server_work`: everybody's work
 //!
 //! Three traits of PostgreSQL shape every result. It reads through the page cache of the operating
 //! system: a miss in shared_buffers need not reach the device. Its statistics come from sessions,
@@ -28,6 +29,7 @@ mod connect;
 mod costs;
 mod counters;
 mod describe;
+mod facts;
 mod figures;
 mod filling;
 mod in_use;
@@ -75,7 +77,7 @@ use petal_engine::server::wait_sampler::WaitSampler;
 use petal_engine::server_settings::ChangeableSettings;
 use petal_engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
-    Server, Session, Stop,
+    Server, ServerFacts, Session, Stop,
 };
 use petal_model::record::verification::Recovery;
 use petal_model::settings::table::{EngineSupport, support};
@@ -432,6 +434,23 @@ impl Server for Postgres {
             Ok(ServerIdentity { server: endpoint.name.clone(), system, timeline, loads })
         };
         self.servers.of_sessions().iter().map(of_one).collect()
+    }
+
+    fn settings_now(&self) -> Result<ServerFacts> {
+        let counted = self.counters.iter().take(self.counted()?);
+        let mut all = ServerFacts::default();
+        for (server, of_one) in
+            counted.map(|reader| (reader.server(), reader.ask(facts::of_server)))
+        {
+            all.add(if self.servers.all.len() > 1 { server } else { "" }, of_one?);
+        }
+        Ok(all)
+    }
+
+    fn settings_mark(&self) -> Result<Option<String>> {
+        let counted = self.counters.iter().take(self.counted()?);
+        let marks: Result<Vec<String>> = counted.map(|reader| reader.ask(facts::mark)).collect();
+        Ok(Some(marks?.join("; ")))
     }
 
     fn recovery(&self) -> Result<Option<Recovery>> {

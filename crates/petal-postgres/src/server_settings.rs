@@ -6,10 +6,26 @@ use super::client::Client;
 use super::connect::server_version;
 use super::plan::{PRIVILEGED, session_settings};
 use super::{Postgres, check_version};
-use petal_engine::server_settings::{Applies, ChangeableSettings, ServerSetting, SettingValues};
+use petal_engine::server_settings::{
+    Applies, ChangeableSettings, ServerSetting, SettingValues, SettingsLock, settings_locked,
+};
 use petal_engine::{EngineError, Result};
 
 const READING: &str = "reading a setting of the server";
+
+const LOCKING: &str = "locking the server's settings";
+const LOCK: &str =
+    "SELECT pg_catalog.pg_try_advisory_lock(pg_catalog.hashtext('petal server settings'))";
+
+/// Other holders of the lock. Each database has a separate lock, and one view shows all.
+const HOLDERS: &str = "\
+SELECT 'another petal (server process ' || l.pid || \
+       coalesce(', from ' || pg_catalog.host(a.client_addr), '') || ')' \
+FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid \
+WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 \
+  AND l.pid <> pg_catalog.pg_backend_pid() \
+  AND (l.classid::bigint << 32 | l.objid::bigint) = \
+      pg_catalog.hashtext('petal server settings')::bigint";
 
 /// Lists of quoted names, which ALTER SYSTEM does not take as one text; and settings without which
 /// petal may not find the server again.
@@ -58,6 +74,17 @@ impl ChangeableSettings for Postgres {
 
     fn place(&self) -> &'static str {
         "postgresql.auto.conf in its data directory"
+    }
+
+    fn lock_settings(&self) -> Result<Box<dyn SettingsLock>> {
+        let mut client = self.first()?.connect_to_look("petal settings")?;
+        let is_locked: bool = client.ask_value(LOCKING, LOCK, &[])?;
+        let holders = client.ask(LOCKING, HOLDERS, &[])?;
+        match holders.first() {
+            Some(holder) => Err(settings_locked(&client.server, holder.read(0)?)),
+            None if !is_locked => Err(settings_locked(&client.server, "another petal")),
+            None => Ok(Box::new(LockedSettings(client))),
+        }
     }
 
     fn read_setting(&self, name: &str) -> Result<ServerSetting> {
@@ -109,6 +136,15 @@ impl ChangeableSettings for Postgres {
         };
         client.run(&doing, &sql)?;
         client.run(&doing, "SELECT pg_catalog.pg_reload_conf()")
+    }
+}
+
+/// The connection that has the lock.
+struct LockedSettings(Client);
+
+impl SettingsLock for LockedSettings {
+    fn is_held(&mut self) -> bool {
+        self.0.ask_value::<i32>(LOCKING, "SELECT 1", &[]).is_ok()
     }
 }
 

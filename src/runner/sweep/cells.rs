@@ -71,6 +71,9 @@ pub fn run(
             Err(error) if error.is_interrupted() => return Ok(failures),
             Err(error) => {
                 queue.add(CellReading::failed(cell_run));
+                if changes.as_ref().is_some_and(|changes| changes.is_disturbed) {
+                    return Err(error);
+                }
                 nothing_measured(held, cell_run, &error, context)?;
                 check_reachable(planned, cell_run, context)?;
             }

@@ -14,7 +14,7 @@ mod together;
 
 use std::path::PathBuf;
 
-use super::server_settings::{ChangedServer, RestartCommand, ServerChanges};
+use super::server_settings::{ChangedServer, ForeignValues, RestartCommand, ServerChanges};
 use super::{RunError, WorkContext};
 use petal_model::record::Status;
 use petal_model::record::profile::{self, Profile};
@@ -151,7 +151,8 @@ fn run_cells(
     let target = (planned.cells.first(), planned.server_settings.as_slice());
     let mut changes = match target {
         (Some(first), [_, ..]) => {
-            Some(ServerChanges::new(first, target.1, request.restart.as_ref(), &dir, context.watch))
+            let restart = request.restart.as_ref();
+            Some(ServerChanges::new(first, target.1, restart, &dir, context.watch)?)
         }
         _ => None,
     };
@@ -189,5 +190,7 @@ fn put_back_before(
     context.watch.note("an earlier petal left settings of this sweep at the server:");
     let (restart, watch) = (request.restart.as_ref(), context.watch);
     let server = ChangedServer { settings: first, restart, dir, watch };
-    server.put_back(&mut journal, false).map_err(|error| server.with_next_step(error, &journal))
+    let _settings_lock = server.lock()?;
+    let put_back = server.put_back(&mut journal, ForeignValues::Refuse);
+    put_back.map_err(|error| server.with_next_step(error, &journal))
 }

@@ -164,13 +164,13 @@ fn whole_host(run: &Run) -> Option<LimitedBy> {
         let words = format!("not judged, share {} of {}", share.share.number, share.share.of);
         return Some(LimitedBy::new(Limiter::NotJudged, words, Value::Null));
     }
+    let words = limits::full_words(run)?;
     let (by, words) = match limits::is_others_work(run) {
-        true => (Limiter::OthersWork, "processors (others' work)"),
-        false => (Limiter::Processors, "processors"),
+        true => (Limiter::OthersWork, "processors (others' work)".to_owned()),
+        false => (Limiter::Processors, words),
     };
     let evidence = limits::processor_bound(run).map(|it| it.evidence).unwrap_or_default();
-    let limit = LimitedBy { by, words: words.to_owned(), evidence };
-    limits::is_processor_bound(run).then_some(limit)
+    Some(LimitedBy { by, words, evidence })
 }
 
 /// The workload held itself back: think time or an asked rate.

@@ -45,12 +45,23 @@ const fn not_storage(
 /// All effects, the gravest first.
 pub const EFFECTS: &[Effect] = &[
     invalid("data-vanished", "data changed or vanished in the run", next::load_again),
+    invalid("server-changed", "another server or load, or a restart, in the run", next::check),
     invalid("rows-missing", "operations did not visit exactly the rows asked of them", next::check),
     invalid("wrong-plan", "a statement did not use the index on custid", next::load_again),
     invalid("fewer-reads-than-rows", "under 0.95 logical reads for each row visited", next::check),
     invalid("bad-blocks", "the database found damaged blocks", next::load_again),
     invalid("io-errors", "calls on the database's files or checkpoints failed", next::check),
     invalid("incomplete-hosts", "a driver host left no whole record", next::the_same),
+    invalid(
+        "settings-changed",
+        "a listed setting of the server changed in the run",
+        next::the_same,
+    ),
+    invalid(
+        "limits-changed",
+        "a limit or a setting of the host changed in the run",
+        next::the_same,
+    ),
     invalid("lost-sessions", "sessions ended before their time", next::the_same),
     not_storage(
         "cached-by-os",

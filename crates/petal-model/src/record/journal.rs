@@ -11,6 +11,7 @@ use super::kinds::KindNames;
 use super::ndjson::{self, LinesFile};
 use super::{IntervalTotals, RecordError, RecordFolder, Run, Second, SessionLost};
 use crate::stats::counters::{Counters, Wait};
+use crate::stats::facts::FactChange;
 
 pub const FORMAT: &str = "petal-journal/1";
 pub const NAME: &str = "journal.ndjson";
@@ -60,6 +61,9 @@ pub struct JournalLine {
     pub errors: BTreeMap<String, u64>,
     /// Sessions lost since the line before: a day's run may lose many, and each is written once.
     pub sessions_lost: Vec<SessionLost>,
+    /// Changes of facts since the line before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<FactChange>,
     pub petal_cpu_s: Option<f64>,
     /// Times since the trigger, as in [`super::Details`].
     pub db_time_s: f64,
@@ -162,6 +166,7 @@ pub struct JournalContent {
     /// None if the database's counters are known for no second.
     pub counted: Option<CountedSeconds>,
     pub sessions_lost: Vec<SessionLost>,
+    pub changes: Vec<FactChange>,
     /// True if data after the last readable line was cut off or damaged.
     pub torn: bool,
     /// Content that was left out, in a sentence.
@@ -182,6 +187,7 @@ pub fn read(path: &Path) -> Result<JournalContent, RecordError> {
     let (mut seconds, mut last) = (Vec::new(), None);
     let mut latest = LatestTotals::default();
     let (mut sessions_lost, mut known_lost) = (Vec::new(), HashSet::new());
+    let mut changes = Vec::new();
     let mut until_break: Option<Option<CountedSeconds>> = None;
     let mut kinds = KindNames::default();
     let (opening, torn) =
@@ -192,6 +198,7 @@ pub fn read(path: &Path) -> Result<JournalContent, RecordError> {
                     sessions_lost.push(lost);
                 }
             }
+            changes.append(&mut line.changes);
             kinds.retain(&mut line.second.latency_us);
             if until_break.is_none() && (line.uncounted || line.second.io.is_none()) {
                 until_break = Some(latest.counted(seconds.len(), last.as_ref()));
@@ -204,7 +211,7 @@ pub fn read(path: &Path) -> Result<JournalContent, RecordError> {
     let last =
         last.map(|line| JournalLine { waits: latest.known(), counters: latest.counters, ..line });
     let gap = kinds.gap();
-    Ok(JournalContent { opening, seconds, last, counted, sessions_lost, torn, gap })
+    Ok(JournalContent { opening, seconds, last, counted, sessions_lost, changes, torn, gap })
 }
 
 /// Waits, counters and times between the ends of two seconds; None if one of them is missing or was

@@ -9,6 +9,7 @@ mod counted;
 pub mod driver_hosts;
 mod error;
 pub mod experiments;
+pub mod facts;
 pub mod figures;
 pub mod file_names;
 #[cfg(any(test, feature = "testing"))]
@@ -461,6 +462,10 @@ pub struct Details {
     /// Slots with neighbours and without; None of a run without neighbours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interference: Option<interference::Interference>,
+    /// Facts on which the run relies, read again during it and at its end; None in records made
+    /// before petal did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<facts::FactsProof>,
     /// Verification of the ledger after the run; None if none was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<verification::Verification>,

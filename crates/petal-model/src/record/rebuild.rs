@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::facts::FactsProof;
 use super::figures;
 use super::journal::{self, CountedSeconds, JournalLine};
 use super::latency_log;
@@ -69,6 +70,9 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
     }
     super::os::rebuild(folder, &mut run);
     run.summary.sessions_lost = read.sessions_lost;
+    if !read.changes.is_empty() {
+        run.details.keep_facts(FactsProof { changes: read.changes, ..FactsProof::default() });
+    }
     // From the trigger to the end of the last second.
     run.summary.elapsed_s = read.seconds.last().map_or(0.0, end_s);
     let log = folder.join(latency_log::NAME);

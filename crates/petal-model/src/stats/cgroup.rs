@@ -4,14 +4,17 @@
 
 mod io_limits;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::devices::Roots;
 use super::tree::{number, number_after, read};
+use io_limits::FILES as IO_FILES;
 pub use io_limits::{GroupIo, IoLimit, IoLimitKind};
 
 /// The first hierarchy writes "no limit" as the largest number of whole pages.
 pub(super) const UNLIMITED_BYTES: u64 = 1 << 62;
+const MEMORY: [&str; 3] = ["memory.max", "memory.high", "memory.limit_in_bytes"];
 
 /// The control groups that a process is in, each with all that enclose it, innermost first.
 #[derive(Debug, Default)]
@@ -33,10 +36,12 @@ struct ControlGroup {
     inside: PathBuf,
 }
 
-/// The files in which a control group counts the processor time of its processes.
+/// The files in which control groups count the processor time of their processes.
 #[derive(Debug, Default)]
 pub struct GroupClock {
-    stat: Option<PathBuf>,
+    /// The file of the group with the least limit; without a limit those of all groups, because each
+    /// may get one later. A group without a limit counts no periods.
+    stats: Vec<PathBuf>,
     /// The first hierarchy counts use apart.
     usage: Option<PathBuf>,
 }
@@ -98,14 +103,33 @@ impl Groups {
         quotas.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// The clock of the group that grants least processor time; an empty one if no group limits it.
+    /// The clock of the group that grants least processor time. If no group limits it, the clock
+    /// has only the periods of limits that are set later.
     pub fn clock(&self) -> GroupClock {
-        let Some((group, ..)) = self.least_cpu() else { return GroupClock::default() };
+        let stat = |group: &ControlGroup| group.folder.join("cpu.stat");
+        let Some((group, ..)) = self.least_cpu() else {
+            return GroupClock { stats: self.cpu.iter().map(stat).collect(), usage: None };
+        };
         let accounting = self.accounting.iter().find(|other| other.inside == group.inside);
         GroupClock {
-            stat: Some(group.folder.join("cpu.stat")),
+            stats: vec![stat(group)],
             usage: accounting.map(|group| group.folder.join("cpuacct.usage")),
         }
+    }
+
+    /// The text of each file with a limit on processors, memory or I/O, by its path.
+    pub fn limit_files(&self) -> BTreeMap<String, String> {
+        const CPU: [&str; 5] =
+            ["cpu.max", "cpu.weight", "cpu.cfs_quota_us", "cpu.cfs_period_us", "cpu.shares"];
+        let controllers = [(&self.cpu, &CPU[..]), (&self.memory, &MEMORY), (&self.io, &IO_FILES)];
+        let files = controllers.into_iter().flat_map(|(groups, files)| {
+            groups.iter().flat_map(|group| files.iter().map(move |file| (group, *file)))
+        });
+        let texts = files.filter_map(|(group, file)| {
+            let lines = read(&group.folder.join(file))?;
+            Some((format!("{}/{file}", group.shown), lines.replace('\n', ", ")))
+        });
+        texts.collect()
     }
 
     pub fn memory_limit(&self) -> Option<(u64, String)> {
@@ -134,9 +158,8 @@ impl Groups {
     }
 
     fn memory_limits(&self) -> impl Iterator<Item = (&ControlGroup, u64, &'static str)> {
-        const FILES: [&str; 3] = ["memory.max", "memory.high", "memory.limit_in_bytes"];
         self.memory.iter().flat_map(|group| {
-            FILES.into_iter().filter_map(move |file| {
+            MEMORY.into_iter().filter_map(move |file| {
                 let limit = number(&group.folder.join(file))?;
                 (limit < UNLIMITED_BYTES).then_some((group, limit, file))
             })
@@ -161,12 +184,16 @@ impl ControlGroup {
 
 impl GroupClock {
     pub fn read(&self) -> GroupTime {
-        let text = self.stat.as_deref().and_then(read).unwrap_or_default();
-        let stat = |key: &str| number_after(&text, key);
+        let texts: Vec<String> = self.stats.iter().filter_map(|stat| read(stat)).collect();
+        let stat = |key: &str| {
+            let counts = texts.iter().filter_map(|text| number_after(text, key));
+            counts.reduce(u64::saturating_add)
+        };
         // The first hierarchy counts nanoseconds, the second microseconds.
         let used = self.usage.as_deref().and_then(number).map(|ns| ns / 1000);
+        let is_of_one = self.stats.len() == 1;
         GroupTime {
-            used_us: stat("usage_usec").or(used),
+            used_us: stat("usage_usec").filter(|_| is_of_one).or(used),
             periods: stat("nr_periods"),
             throttled_periods: stat("nr_throttled"),
             throttled_us: stat("throttled_usec").or(stat("throttled_time").map(|ns| ns / 1000)),
@@ -339,10 +366,28 @@ mod tests {
     }
 
     #[test]
-    fn a_group_without_a_limit_never_waits_and_reports_nothing() {
-        let tree = Recorded::of(&SECOND.replace("150000", "max"));
-        assert_eq!(Groups::of(&tree.roots(), "71").clock().read(), GroupTime::default());
+    fn a_limit_that_is_set_later_counts_its_periods() {
+        let tree =
+            Recorded::of(&SECOND.replace("150000", "max").replace("nr_periods 20", "nr_periods 0"));
+        let clock = Groups::of(&tree.roots(), "71").clock();
+        assert_eq!((clock.read().used_us, clock.read().periods), (None, Some(0)));
+        tree.write(
+            "/sys/fs/cgroup/db.slice/cpu.stat",
+            "usage_usec 9\nnr_periods 5\nnr_throttled 4\n",
+        );
+        assert_eq!((clock.read().periods, clock.read().throttled_periods), (Some(5), Some(4)));
         assert_eq!(Groups::of(&tree.roots(), "72").clock().read(), GroupTime::default());
+    }
+
+    #[test]
+    fn files_with_limits_are_listed_with_their_text() {
+        let files = Groups::of(&Recorded::of(SECOND).roots(), "71").limit_files();
+        let file = |name: &str| files.get(&format!("/sys/fs/cgroup/{name}")).map(String::as_str);
+        assert_eq!(file("db.slice/cpu.max"), Some("150000 100000"));
+        assert_eq!(file("db.slice/pg.service/cpu.max"), Some("max 100000"));
+        assert_eq!(files.len(), 2);
+        let first = Groups::of(&Recorded::of(FIRST).roots(), "self").limit_files();
+        assert_eq!(first.get("/sys/fs/cgroup/cpu/db/cpu.cfs_quota_us"), Some(&"50000".to_owned()));
     }
 
     #[test]

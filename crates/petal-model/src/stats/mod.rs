@@ -50,6 +50,7 @@ pub mod database_interval;
 pub mod devices;
 pub mod drive_health;
 pub mod event_stats;
+pub mod facts;
 pub mod histogram;
 pub mod host;
 pub mod os;

@@ -86,9 +86,16 @@ pub struct GroupLimit {
     pub file: String,
 }
 
+impl GroupLimit {
+    fn of(groups: &Groups) -> Option<Self> {
+        groups.cpu_quota().map(|(processors, file)| Self { processors, file })
+    }
+}
+
 /// The control groups that grant their processes least; without a limit, none.
 #[derive(Debug, Default)]
 struct WatchedGroup {
+    groups: Groups,
     clock: GroupClock,
     limit: Option<GroupLimit>,
     io: GroupIo,
@@ -97,8 +104,14 @@ struct WatchedGroup {
 impl WatchedGroup {
     fn around(roots: &Roots, process: &str, layers: &[StorageLayer]) -> Self {
         let groups = Groups::of(roots, process);
-        let limit = groups.cpu_quota().map(|(processors, file)| GroupLimit { processors, file });
-        Self { clock: groups.clock(), limit, io: groups.io(layers) }
+        let (limit, io) = (GroupLimit::of(&groups), groups.io(layers));
+        Self { clock: groups.clock(), limit, io, groups }
+    }
+
+    /// The least of the limits at first and now.
+    fn least_limit(&self) -> Option<GroupLimit> {
+        let limits = [self.limit.clone(), GroupLimit::of(&self.groups)].into_iter().flatten();
+        limits.min_by(|a, b| a.processors.total_cmp(&b.processors))
     }
 }
 
@@ -188,14 +201,14 @@ impl Probe {
         self.allowed.as_deref()
     }
 
-    /// The limit of the database's control group.
-    pub fn group_limit(&self) -> Option<&GroupLimit> {
-        self.group.limit.as_ref()
+    /// The least limit of the database's control group, at first and now.
+    pub fn group_limit(&self) -> Option<GroupLimit> {
+        self.group.least_limit()
     }
 
-    /// The limit of petal's own control group, which may be the same.
-    pub fn petal_group_limit(&self) -> Option<&GroupLimit> {
-        self.petal_group.limit.as_ref()
+    /// The least limit of petal's own control group, which may be the same group.
+    pub fn petal_group_limit(&self) -> Option<GroupLimit> {
+        self.petal_group.least_limit()
     }
 
     pub fn sample(&self) -> OsSample {
@@ -422,7 +435,7 @@ mod tests {
         petal_waited(10);
         let probe = Probe::watching(&devices, DatabaseLocation::In(vec![server]), true);
         assert_eq!(probe.allowed(), Some(&[2, 3][..]));
-        let limit = |limit: Option<&GroupLimit>| limit.map(|limit| limit.processors);
+        let limit = |limit: Option<GroupLimit>| limit.map(|limit| limit.processors);
         assert_eq!(
             (limit(probe.group_limit()), limit(probe.petal_group_limit())),
             (Some(1.5), Some(0.5))

@@ -14,6 +14,11 @@ pub fn number(path: &Path) -> Option<u64> {
     read(path)?.parse().ok()
 }
 
+/// The value of a line `key:  value`.
+pub fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
+}
+
 /// The first number of the line that begins with `key`: `key 12 3`, `key: 12 kB`.
 pub fn number_after(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix([' ', ':']))?;

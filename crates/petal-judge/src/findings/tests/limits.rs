@@ -96,7 +96,8 @@ fn a_control_group_that_grants_too_little_is_the_limit() {
     assert!(reported.contains("granted 1.50 processors: it used 99 %"), "{reported}");
     gains(&["processor-bound"], with(1.5, 60_000_000, (400, 600)));
     gains(&[], with(1.5, 80_000_000, (10, 600)));
-    assert_eq!(crate::headline(&run).limited_by.words, "processors");
+    let limited_by = crate::verdict::headline(&run).limited_by.words;
+    assert_eq!(limited_by, "processors (the control group grants 1.50)");
 }
 
 #[test]

@@ -64,6 +64,15 @@ const KINDS: [KindFiles; 4] = [
     },
 ];
 
+/// Files with these limits, of both hierarchies.
+pub(super) const FILES: [&str; 5] = [
+    "io.max",
+    "blkio.throttle.read_iops_device",
+    "blkio.throttle.write_iops_device",
+    "blkio.throttle.read_bps_device",
+    "blkio.throttle.write_bps_device",
+];
+
 /// The least limit of a kind on a device, and the group that has it.
 struct LeastLimit<'a> {
     group: &'a ControlGroup,

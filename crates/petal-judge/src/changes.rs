@@ -1,0 +1,148 @@
+//! Judges facts that changed during a run: settings, limits, the server itself.
+
+use petal_model::record::Run;
+use petal_model::stats::facts::{FactChange, FactKind};
+use serde_json::json;
+
+use super::and_more;
+use super::judgement::{
+    FindingParts as _, Judgement, NoFinding, clear_if, error, info, known, warning,
+};
+
+/// Changes that a finding names.
+const SHOWN: usize = 4;
+
+/// Changes that may have met an operation.
+fn changes(
+    run: &Run,
+    is_meant: impl Fn(&FactChange) -> bool,
+) -> Result<Vec<&FactChange>, NoFinding> {
+    let proof = known(run.details.facts.as_ref(), "petal did not read the facts again")?;
+    let in_time = |change: &&FactChange| change.between_s.0 < run.summary.elapsed_s;
+    let all: Vec<_> = proof.changes.iter().filter(in_time).filter(|it| is_meant(it)).collect();
+    clear_if(all.is_empty())?;
+    Ok(all)
+}
+
+fn in_words(changes: &[&FactChange]) -> String {
+    let words: Vec<String> = changes.iter().take(SHOWN).map(|change| change.words()).collect();
+    let more = and_more("; ", changes.len().saturating_sub(SHOWN));
+    format!("{}{more}", words.join("; "))
+}
+
+/// Settings of the server. The record states those that decide the figures.
+pub(super) fn settings(run: &Run) -> Judgement {
+    let is_stated = |change: &FactChange| {
+        let name = change.name.rsplit(": ").next().unwrap_or_default();
+        run.details.target.settings.iter().any(|(stated, _)| stated == name)
+    };
+    let mut all = changes(run, |change| change.kind == FactKind::Setting)?;
+    all.sort_by_key(|change| !is_stated(change));
+    let words = format!("settings of the server changed during the run: {}", in_words(&all));
+    let figures = json!({ "changes": all });
+    match all.first().is_some_and(|first| is_stated(first)) {
+        true => warning(
+            format!("{words}. The figures mix both"),
+            "Run it again while nobody changes the server.",
+        ),
+        false => info(words, "Run it again without the change if it may affect the figures."),
+    }
+    .with(figures)
+}
+
+/// Limits of the processes, and settings of the host.
+pub(super) fn limits(run: &Run) -> Judgement {
+    let all = changes(run, |change| matches!(change.kind, FactKind::Limit | FactKind::Host))?;
+    warning(
+        format!(
+            "limits of the host changed during the run: {}. The figures mix both",
+            in_words(&all)
+        ),
+        "Run it again while nobody changes them; each second's rate is in timeline.csv.",
+    )
+    .with(json!({ "changes": all }))
+}
+
+/// Another server or load at the address, or a restart that was not part of the test.
+pub(super) fn server(run: &Run) -> Judgement {
+    let others = changes(run, |change| change.kind == FactKind::Identity);
+    if let Ok(others) = others {
+        return error(
+            format!(
+                "another server or another load answered than at the start: {}",
+                in_words(&others)
+            ),
+            "Use no figure of it. Find out which server answers at this address.",
+        )
+        .with(json!({ "changes": others }));
+    }
+    // Outages are a part of a test that connects again.
+    clear_if(run.details.connections.is_some())?;
+    let started = changes(run, |change| change.kind == FactKind::Start)?;
+    warning(
+        format!("the server started again during the run: {}", in_words(&started)),
+        "Run it again; see the server's log for the reason.",
+    )
+    .with(json!({ "changes": started }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::facts::FactsProof;
+    use petal_model::record::{Finding, Severity, fixture};
+
+    fn change(kind: FactKind, name: &str, values: (&str, &str)) -> FactChange {
+        FactChange {
+            kind,
+            name: name.to_owned(),
+            before: Some(values.0.to_owned()),
+            after: Some(values.1.to_owned()),
+            between_s: (1.0, 2.0),
+        }
+    }
+
+    fn changed(changes: Vec<FactChange>) -> Run {
+        let mut run = fixture::mixed_run();
+        run.details.target.settings = vec![("fsync".to_owned(), "on".to_owned())];
+        run.details.keep_facts(FactsProof { count: 9, changes, weakest: None });
+        run
+    }
+
+    fn found(judged: Judgement) -> Finding {
+        judged.unwrap_or_else(|why| panic!("{why:?}"))
+    }
+
+    #[test]
+    fn a_changed_setting_is_named_with_its_second_and_weighed_by_its_effect() {
+        use FactKind::Setting;
+        let other = change(Setting, "work_mem", ("4MB", "8MB"));
+        let fsync = change(Setting, "fsync", ("on", "off"));
+        let both = found(settings(&changed(vec![other.clone(), fsync])));
+        assert_eq!(both.severity, Severity::Warning);
+        assert_eq!(
+            both.message,
+            "settings of the server changed during the run: fsync: on -> off in second 1; work_mem: \
+             4MB -> 8MB in second 1. The figures mix both"
+        );
+        assert_eq!(found(settings(&changed(vec![other]))).severity, Severity::Info);
+        let after =
+            FactChange { between_s: (60.1, 61.0), ..change(Setting, "fsync", ("on", "off")) };
+        assert!(matches!(settings(&changed(vec![after])), Err(NoFinding::Clear)), "after the end");
+        assert!(matches!(settings(&fixture::mixed_run()), Err(NoFinding::Unknown(_))));
+    }
+
+    #[test]
+    fn limits_and_servers_that_changed_are_named() {
+        let quota = change(FactKind::Limit, "/sys/fs/cgroup/db/cpu.max", ("max", "15000 100000"));
+        let run = changed(vec![quota]);
+        assert!(found(limits(&run)).message.contains("cpu.max: max -> 15000 100000 in second 1"));
+        assert!(settings(&run).is_err() && server(&run).is_err());
+        let other = changed(vec![change(FactKind::Identity, "system identifier", ("1", "2"))]);
+        assert_eq!(found(server(&other)).severity, Severity::Error);
+        let mut restarted = changed(vec![change(FactKind::Start, "start", ("10:00", "10:01"))]);
+        assert_eq!(found(server(&restarted)).severity, Severity::Warning);
+        restarted.details.connections = Some(Default::default());
+        assert!(server(&restarted).is_err(), "an outage is part of such a test");
+    }
+}

@@ -1,0 +1,161 @@
+//! The proof of a run's facts: settings and identity of its servers, limits of its processes and
+//! settings of the host are read before the trigger, looked at each second, and read again at the
+//! end.
+
+use petal_engine::{Result, Server, ServerFacts};
+use petal_model::numbers::decimal;
+use petal_model::record::facts::FactsProof;
+use petal_model::stats::facts::{FactChange, FactKind, Facts, LimitedProcesses};
+use petal_model::stats::host::HostFacts;
+use petal_model::stats::target::Durability;
+
+use super::job::{Job, Prepared};
+
+/// The facts of a run in progress.
+pub struct FactsWatch<'a> {
+    job: &'a Job<'a>,
+    /// The server whose settings are read; None without one, and on a host that does not count the
+    /// database.
+    server: Option<&'a dyn Server>,
+    /// None if the host is not watched.
+    processes: Option<LimitedProcesses>,
+    host: Facts,
+    mark: Option<String>,
+    known: Facts,
+    limits: Facts,
+    durability: Option<Durability>,
+    proof: FactsProof,
+    /// Seconds after the trigger of the last looks at the server's facts and at the limits.
+    looked_s: f64,
+    limits_looked_s: f64,
+    pub gaps: Vec<String>,
+}
+
+impl<'a> FactsWatch<'a> {
+    /// Reads all facts before the trigger.
+    pub fn begin(job: &'a Job<'a>, prepared: &Prepared) -> Self {
+        let server = job.engine.server().filter(|_| job.counts_database());
+        let processes = prepared.probe.as_ref().map(|_| {
+            let roots = prepared.devices.as_ref().map(|devices| devices.roots.clone());
+            let servers = petal_engine::server_processes(job.engine);
+            LimitedProcesses::new(&roots.unwrap_or_default(), &servers)
+        });
+        let mut watch = Self {
+            job,
+            server,
+            limits: processes.as_ref().map(LimitedProcesses::limits).unwrap_or_default(),
+            processes,
+            host: prepared.host.as_ref().map(HostFacts::settings).unwrap_or_default(),
+            mark: None,
+            known: Facts::new(),
+            durability: prepared.details.durability.clone(),
+            proof: FactsProof::default(),
+            looked_s: 0.0,
+            limits_looked_s: 0.0,
+            gaps: Vec::new(),
+        };
+        if let Some(server) = server {
+            let read = server.settings_mark().and_then(|mark| Ok((mark, watch.read(server)?)));
+            match read {
+                Ok((mark, facts)) => (watch.mark, watch.known) = (mark, facts.facts),
+                Err(why) => watch.unread(&format!("{why}")),
+            }
+        }
+        let count = watch.known.len() + watch.limits.len() + watch.host.len();
+        watch.proof.count = count as u64;
+        watch
+    }
+
+    /// Looks at the limits, and at the server's facts if they may have changed; `at_s` is the time
+    /// since the trigger. Returns the changes, and names each on the console.
+    pub fn look(&mut self, at_s: f64) -> &[FactChange] {
+        let before = self.proof.changes.len();
+        self.look_at_limits(at_s);
+        if let Some(server) = self.server.filter(|_| self.mark.is_some()) {
+            // A server that does not answer is asked again in the next second.
+            match server.settings_mark() {
+                Ok(mark) if mark == self.mark => self.looked_s = at_s,
+                Ok(mark) => {
+                    if self.compare(server, at_s).is_ok() {
+                        self.mark = mark;
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        let new = self.proof.changes.get(before..).unwrap_or_default();
+        new.iter().for_each(|change| self.job.watch.note(&change.words()));
+        new
+    }
+
+    /// Reads all facts again after the last operation.
+    pub fn end(mut self, prepared: &Prepared, at_s: f64) -> (FactsProof, Vec<String>) {
+        self.look_at_limits(at_s);
+        if let Some(server) = self.server.filter(|_| !self.known.is_empty())
+            && let Err(why) = self.compare(server, at_s)
+        {
+            self.unread(&why.to_string());
+        }
+        if prepared.host.is_some() {
+            let servers = petal_engine::server_processes(self.job.engine);
+            let now = HostFacts::collect_with(prepared.devices.as_ref(), &servers).settings();
+            self.proof.changes.extend(FactChange::between(&self.host, &now, (0.0, at_s)));
+        }
+        (self.proof, self.gaps)
+    }
+
+    fn look_at_limits(&mut self, at_s: f64) {
+        let Some(processes) = &self.processes else { return };
+        let now = processes.limits();
+        let between = (self.limits_looked_s, at_s);
+        // A server that ended has no limits; others report that.
+        let is_known = |change: &FactChange| change.after.is_some() || change.before.is_none();
+        let changes = FactChange::between(&self.limits, &now, between);
+        self.proof.changes.extend(changes.into_iter().filter(is_known));
+        (self.limits, self.limits_looked_s) = (now, at_s);
+    }
+
+    fn compare(&mut self, server: &dyn Server, at_s: f64) -> Result<()> {
+        let now = self.read(server)?;
+        let between = (self.looked_s, at_s);
+        self.proof.changes.extend(FactChange::between(&self.known, &now.facts, between));
+        if let Some(weaker) = now.durability.filter(|now| !now.durable)
+            && self.durability.as_ref().is_some_and(|known| known.durable)
+        {
+            let from = decimal(between.0.floor(), 0);
+            let setting = format!("{}, from second {from} on", weaker.setting);
+            self.durability = Some(Durability { setting, ..weaker });
+            self.proof.weakest.clone_from(&self.durability);
+        }
+        (self.known, self.looked_s) = (now.facts, at_s);
+        Ok(())
+    }
+
+    /// Reads the server's settings, or those of its description if the engine reads no others, and
+    /// the identities of servers and loads.
+    fn read(&self, server: &dyn Server) -> Result<ServerFacts> {
+        let mut read = server.settings_now()?;
+        let (schemas, sessions) = (self.job.workload.schemas, self.job.plan.len() as u32);
+        if read.facts.is_empty() {
+            let (_, details) = self.job.engine.describe(schemas, sessions)?;
+            let settings = details.settings.into_iter();
+            read.facts = settings.map(|(name, v)| ((FactKind::Setting, name), v)).collect();
+            read.durability = details.durability;
+        }
+        for identity in server.identities(schemas)? {
+            let mut add = |what: &str, value: String| {
+                let name = format!("{what} at {}", identity.server);
+                read.facts.insert((FactKind::Identity, name), value);
+            };
+            identity.system.into_iter().for_each(|system| add("system", system));
+            for (schema, load) in identity.loads {
+                add(&format!("load of schema {schema}"), load);
+            }
+        }
+        Ok(read)
+    }
+
+    fn unread(&mut self, why: &str) {
+        self.gaps.push(format!("whether settings of the server changed is not known: {why}"));
+    }
+}

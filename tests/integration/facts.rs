@@ -1,0 +1,124 @@
+//! Facts on which a run relies: if a setting, a limit or a server changes during it, the record
+//! says what changed, when, and what it means.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::engine_postgres::load;
+use crate::server_postgres::{Server, is_there};
+use crate::support::{ControlGroup, Running, Workplace, record};
+
+/// Waits until a second of the only run is written.
+fn until_second(work: &Workplace, run: &mut Running, seconds: usize) {
+    run.until("a second", || work.journal().len() >= seconds);
+}
+
+/// The message of a finding of the newest run.
+#[track_caller]
+pub fn finding(work: &Workplace, id: &str) -> String {
+    let run = record(&work.runs().pop().unwrap());
+    let all = run["findings"].as_array().unwrap().iter();
+    let ids: Vec<&Value> = all.clone().map(|finding| &finding["id"]).collect();
+    let found = all.clone().find(|finding| finding["id"] == id);
+    found.unwrap_or_else(|| panic!("no {id}: {ids:?}"))["message"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_processor_quota_that_is_set_in_the_run_is_named_with_its_second() {
+    const FILE: &str = "cpu.cfs_quota_us";
+    let Some(group) = ControlGroup::with("cpu", FILE, "-1") else { return };
+    let work = Workplace::loaded(1, "8M");
+    let args = ["run", "-t", "2", "--run-time", "5", "--update-pct", "0"];
+    let mut run = work.petal(args).watching().after(&group.joined()).start();
+    until_second(&work, &mut run, 2);
+    group.set(FILE, "15000");
+    run.ends().exited(0).telling(&[&format!("{FILE}: -1 -> 15000 in second ")]);
+    let message = finding(&work, "limits-changed");
+    let named = format!("/petal-test-{}/{FILE}: -1 -> 15000 in second ", std::process::id());
+    assert!(message.contains(&named), "{message}");
+    // Its periods are counted from then on, and its use is known.
+    let record = record(&work.run_folder());
+    let figures = record.pointer("/os/database_host/group").unwrap();
+    assert_eq!(figures["granted_processors"], 0.15, "{figures}");
+    assert!(figures["throttled_periods"].as_u64().unwrap() > 0, "{figures}");
+}
+
+/// A run of UPDATEs, during which `change` happens.
+pub fn changed_in_run(work: &Workplace, url: &str, change: impl FnOnce()) {
+    let before = work.runs().len();
+    let args = ["run", "-s", "1", "--run-time", "4", "--update-pct", "50", "--db", url];
+    let mut run = work.petal(args).start();
+    run.until("its folder", || work.runs().len() > before);
+    until_second(work, &mut run, 1);
+    change();
+    run.ends().exited(0);
+}
+
+fn durable(run: &Path) -> Value {
+    record(run).pointer("/details/target/durability").unwrap().clone()
+}
+
+#[test]
+fn settings_of_postgres_that_change_in_the_run_are_named_and_decide_durability() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let url = server.url("facts");
+    load(&url, 1);
+    let mut client = server.client("facts");
+    let mut alter = |sql: &str| {
+        client.batch_execute(sql).unwrap();
+        client.batch_execute("SELECT pg_reload_conf()").unwrap();
+    };
+    let work = Workplace::new();
+    changed_in_run(&work, &url, || alter("ALTER SYSTEM SET fsync = off"));
+    let message = finding(&work, "settings-changed");
+    assert!(message.contains("fsync: on -> off in second "), "{message}");
+    assert!(finding(&work, "not-durable").contains("fsync=off"));
+    assert_eq!(durable(&work.run_folder())["durable"], false);
+    // Back in time for the end: the run was not durable all the same.
+    changed_in_run(&work, &url, || {
+        alter("ALTER SYSTEM RESET fsync");
+        alter("ALTER SYSTEM SET wal_writer_delay = '300ms'");
+    });
+    let message = finding(&work, "settings-changed");
+    assert!(message.contains("fsync: off -> on in second "), "{message}");
+    assert!(message.contains("wal_writer_delay: 200ms -> 300ms"), "{message}");
+    assert!(finding(&work, "not-durable").contains("fsync=off"));
+    sweeps_leave_settings_of_others(&work, &server);
+}
+
+/// One sweep changes settings at a time, and none replaces a value that somebody else stored.
+fn sweeps_leave_settings_of_others(work: &Workplace, server: &Server) {
+    let url = server.url("facts");
+    let sweep = |out: &str| {
+        let args = ["sweep", "--db", &url, "--sessions", "1", "--run-time", "3", "--out", out];
+        work.petal([&args[..], &["--server-setting", "max_wal_size=1GB,2GB"]].concat())
+    };
+    // In another database: the lock is the server's.
+    let mut other = server.client("postgres");
+    let lock = "SELECT pg_advisory_lock(hashtext('petal server settings'))";
+    other.batch_execute(lock).unwrap();
+    sweep("locked").exits(3).telling(&["another petal (server process", "changes settings"]);
+    assert_eq!(server.stored_settings(), ["wal_writer_delay = '300ms'"]);
+    drop(other);
+    let mut client = server.client("facts");
+    let mut run = sweep("disturbed").start();
+    let cells = || std::fs::read_dir(work.path("disturbed")).into_iter().flatten().flatten();
+    let has_second = |cell: std::fs::DirEntry| {
+        let journal = std::fs::read_to_string(cell.path().join("journal.ndjson"));
+        journal.is_ok_and(|text| text.lines().count() > 1)
+    };
+    run.until("a second of a cell", || cells().any(has_second));
+    client.batch_execute("ALTER SYSTEM SET max_wal_size = '64MB'").unwrap();
+    client.batch_execute("SELECT pg_reload_conf()").unwrap();
+    run.ends().exited(3).telling(&["max_wal_size: somebody else stored 64MB", "petal keeps it"]);
+    assert!(server.stored_settings().contains(&"max_wal_size = '64MB'".to_owned()));
+    let cells = cells().map(|cell| cell.path()).filter(|cell| cell.join("run.json").exists());
+    let cells: Vec<_> = cells.collect();
+    assert_eq!(cells.len(), 1, "{cells:?}");
+    let findings = record(&cells[0])["findings"].to_string();
+    assert!(findings.contains("max_wal_size: ") && findings.contains("-> 64MB in second"));
+}
