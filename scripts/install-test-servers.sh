@@ -17,9 +17,6 @@ fi
 if ! command -v mariadbd >/dev/null && ! [ -x /usr/sbin/mariadbd ]; then
     missing="$missing mariadb-server"
 fi
-if ! [ -e /usr/lib/mysql/plugin/ha_rocksdb.so ]; then
-    missing="$missing mariadb-plugin-rocksdb"
-fi
 if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; then
     # Without a font a browser draws no letter.
     missing="$missing chromium fonts-dejavu-core"

@@ -10,8 +10,8 @@ cd "$(dirname "$0")/.."
 page=docs/testing.md
 results=target/conformance
 mkdir -p "$results"
-targets=${*:-"sqlite_direct sqlite_buffered redb_direct redb_buffered lmdb_mapped rocksdb_direct scripted_files \
-    postgres_server postgres_client mysql_server mysql_client mysql_rocksdb device_direct device_pread"}
+targets=${*:-"sqlite_direct sqlite_buffered redb_direct redb_buffered lmdb_mapped scripted_files \
+    postgres_server postgres_client mysql_server mysql_client device_direct device_pread"}
 program=${PROGRAM:-$(cargo test --locked --test integration --no-run 2>&1 | sed -n 's/.*Executable .*(\(.*\))$/\1/p')}
 
 loops=""

@@ -28,11 +28,6 @@ static REGISTERED: &[RegisteredEngine] = &[
         support: &support::LMDB,
         open: |s| Ok(Arc::new(petal_lmdb::Lmdb::open(s)?)),
     },
-    #[cfg(feature = "rocksdb")]
-    RegisteredEngine {
-        support: &support::ROCKSDB,
-        open: |s| Ok(Arc::new(petal_rocksdb::EmbeddedRocksdb::open(s)?)),
-    },
     #[cfg(feature = "postgres")]
     RegisteredEngine {
         support: &support::POSTGRES,

@@ -162,10 +162,7 @@ fn no_other_file_speaks_of_an_engine() {
     let mut found = lines_with(&NAMES, |file| is_listed(file) || is_engines(file));
     for word in own_words() {
         let own = crate_of(word);
-        // A storage engine of MySQL is a database by itself, too.
-        let is_mysqls = |name: &str| (word, name) == ("rocksdb", "petal-mysql");
-        let is_own =
-            |file: &str| crate_name(file).is_some_and(|name| name == own || is_mysqls(name));
+        let is_own = |file: &str| crate_name(file).is_some_and(|name| name == own);
         found.extend(lines_with(&[word], |file| is_listed(file) || is_own(file)));
     }
     assert!(found.is_empty(), "an engine supplies this itself:\n{}", found.join("\n"));

@@ -42,8 +42,6 @@ mod oracle;
 mod postgres;
 #[cfg(feature = "redb")]
 mod redb;
-#[cfg(feature = "rocksdb")]
-mod rocksdb;
 mod scripted;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -943,8 +941,6 @@ targets! {
     redb_buffered: super::redb::REDB_BUFFERED;
     #[cfg(feature = "lmdb")]
     lmdb_mapped: super::lmdb::LMDB;
-    #[cfg(feature = "rocksdb")]
-    rocksdb_direct: super::rocksdb::ROCKSDB;
     scripted_files: super::scripted::SCRIPTED;
     #[cfg(feature = "postgres")]
     postgres_server: super::postgres::POSTGRES;
@@ -954,8 +950,6 @@ targets! {
     mysql_server: super::mysql::MYSQL;
     #[cfg(feature = "mysql")]
     mysql_client: super::mysql::MYSQL_CLIENT;
-    #[cfg(feature = "mysql")]
-    mysql_rocksdb: super::mysql::MYSQL_ROCKSDB;
     #[ignore = "each node is tested alone; of a cluster what reads and writes: mysql_cluster_work"]
     #[cfg(feature = "mysql")]
     mysql_cluster: super::mysql::MYSQL_CLUSTER;

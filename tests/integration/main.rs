@@ -46,7 +46,6 @@ mod mutation_postgres;
 mod mysql;
 mod mysql_broken;
 mod mysql_cluster;
-mod mysql_rocksdb;
 mod mysql_strangers;
 mod mysql_way_in;
 mod named_in_files;

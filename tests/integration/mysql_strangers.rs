@@ -38,6 +38,12 @@ fn another_body_of_the_routine_is_replaced_and_others_code_on_tables_refused() {
             "petal1_cf1 has trigger evil",
             "DROP TRIGGER evil",
         ),
+        // Its reads are in none of InnoDB's counters.
+        (
+            "ALTER TABLE petal1_cf2 ENGINE=MyISAM",
+            "petal1_cf2 is a table of MyISAM",
+            "ALTER TABLE petal1_cf2 ENGINE=InnoDB",
+        ),
     ] {
         server.sql("lent", made);
         run(3).telling(&[named, "remove it"]);

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Workplace, has_rocksdb, is_long, run, skip};
+use crate::support::{Workplace, is_long, run, skip};
 
 /// The library, made for this test.
 fn library(work: &Workplace) -> Option<PathBuf> {
@@ -30,7 +30,7 @@ struct Case {
 }
 
 const URL: &str = "device:petal.dat?log=1M";
-const CASES: [Case; 14] = [
+const CASES: [Case; 12] = [
     Case { args: &["setup", "--db", URL, "--scale", "8M"], name: "petal.dat", is_loaded: false },
     Case { args: &["drop", "--db", URL], name: "petal.dat", is_loaded: true },
     Case {
@@ -63,15 +63,9 @@ const CASES: [Case; 14] = [
         name: "data/petal1.lmdb.loading",
         is_loaded: false,
     },
-    Case {
-        args: &["setup", "--db", "rocksdb:data", "--scale", "8M"],
-        name: "data/petal1.rocksdb.loading",
-        is_loaded: false,
-    },
     Case { args: &["drop", "--db", "sqlite:data"], name: "data/petal1.db", is_loaded: true },
     Case { args: &["drop", "--db", "redb:data"], name: "data/petal1.redb", is_loaded: true },
     Case { args: &["drop", "--db", "lmdb:data"], name: "data/petal1.lmdb", is_loaded: true },
-    Case { args: &["drop", "--db", "rocksdb:data"], name: "data/petal1.rocksdb", is_loaded: true },
     Case {
         args: &["run", "--db", "sqlite:data", "--work-loop", "20", "--update-pct", "100"],
         name: "data/petal1.db",
@@ -144,9 +138,6 @@ fn only_the_file_that_was_opened_first_changes() {
     let is_long = is_long();
     let (cases, opens) = if is_long { (&CASES[..], 100) } else { (&CASES[..2], 4) };
     for case in cases {
-        if case.url().starts_with("rocksdb:") && !has_rocksdb() {
-            continue;
-        }
         for victim in [Victim::Text, Victim::Copy] {
             let swaps = (1..=opens).take_while(|&at| case.is_swapped(&library, at, victim)).count();
             assert!(swaps > 0, "{:?} was never swapped", case.args);

@@ -479,36 +479,6 @@ pub fn cluster_url(nodes: &[Server], database: &str) -> String {
     format!("mysql://petal@{}/{database}?ssl_mode=DISABLED", hosts.join(","))
 }
 
-const ROCKSDB: &str = "/usr/lib/mysql/plugin/ha_rocksdb.so";
-
-/// Whether a server with MyRocks can be had here; tells the skip where not.
-pub fn has_rocksdb() -> bool {
-    let is_debians = std::env::var_os("PETAL_TEST_MYSQL").is_none();
-    let there = is_there() && is_debians && Path::new(ROCKSDB).exists();
-    if !there {
-        skip("no MyRocks: it needs Debian's MariaDB and mariadb-plugin-rocksdb");
-    }
-    there
-}
-
-/// A server with MyRocks that tests share, each with a database of its own. Its block cache is smaller
-/// than their data.
-pub fn shared_rocksdb() -> &'static Server {
-    static SHARED: OnceLock<Server> = OnceLock::new();
-    let settings = [
-        "plugin-load-add=ha_rocksdb",
-        "rocksdb-block-size=8192",
-        "rocksdb-block-cache-size=8M",
-        "innodb-buffer-pool-size=32M",
-    ];
-    SHARED.get_or_init(|| Server::start(&settings))
-}
-
-/// The URL with which a load makes tables of MyRocks.
-pub fn rocksdb_url(database: &str) -> String {
-    format!("{}&storage_engine=rocksdb", shared_rocksdb().url(database))
-}
-
 /// The one that most tests share, each with a database of its own.
 pub fn shared() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();

@@ -417,11 +417,6 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Whether this system has RocksDB's library.
-pub fn has_rocksdb() -> bool {
-    petal_rocksdb::library::version().map_err(|why| skip(&why)).is_ok()
-}
-
 /// Whether the long form of a test runs.
 pub fn is_long() -> bool {
     std::env::var_os("PETAL_TEST_LONG").is_some()

@@ -334,8 +334,7 @@ pub(super) fn unread_rows(run: &Run) -> Judgement {
     clear_if(rows < ROWS_MIN || run.is_bare_device())?;
     let visited =
         known(run.details.io.logical_reads, "the database does not report its logical reads")?;
-    let in_no_block = run.summary.counter(CommonCounter::RowsInNoBlock).unwrap_or(0);
-    let each = (visited + in_no_block) as f64 / rows as f64;
+    let each = visited as f64 / rows as f64;
     clear_if(each >= LOGICAL_READS_PER_ROW_MIN)?;
     error(
         format!(

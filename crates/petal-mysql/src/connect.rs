@@ -13,7 +13,6 @@ use super::client::{Client, Error};
 use super::errors::{engine_error, words};
 use super::listener;
 use super::options::{Address, Options, SslMode, TlsOptions};
-use super::storage::Storage;
 use petal_engine::server::endpoint::{
     BRIEF, EndpointState, KEEPALIVE, LOCK_LIMIT, LOOK_LOCK_LIMIT,
 };
@@ -43,8 +42,6 @@ pub struct Endpoint {
     ways: Vec<Opts>,
     /// The ways instead of these if the port's listener on this host is trusted.
     ways_if_trusted: Option<Vec<Opts>>,
-    /// The one that a load makes its tables with.
-    pub storage: Storage,
     pub state: EndpointState,
     /// The account was let in before, by any clone of this endpoint.
     is_let_in: Arc<AtomicBool>,
@@ -63,7 +60,6 @@ impl Endpoint {
                 address: address.clone(),
                 ways_if_trusted: if_trusted.filter(|ways| *ways != usual),
                 ways: usual,
-                storage: options.storage,
                 state: EndpointState::new(options.connect_timeout),
                 is_let_in: Arc::default(),
             }

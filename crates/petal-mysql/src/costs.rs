@@ -1,4 +1,4 @@
-//! Accesses and settings for `petal costs`, on InnoDB: the statement of each access, the plan that it
+//! Accesses and settings for `petal costs`: the statement of each access, the plan that it
 //! must have, and the prices of each product's optimizer.
 //!
 //! Sessions do not count the blocks that they read, so the whole server's count of pages is taken.
@@ -13,15 +13,13 @@ use super::client::Client;
 use super::connect::Endpoint;
 use super::errors::AtServer as _;
 use super::session::{SESSION_SETTINGS, read_tables};
-use super::storage::Storage;
-use super::{Mysql, plan, schema, servers, storage_engines};
+use super::{Mysql, plan, schema, servers};
 use petal_engine::costs::{
     CostFacts, CostProbes, CostRead, CostSession, CostStretch, PriceSetting,
 };
 use petal_engine::{EngineError, Result};
 use petal_model::record::costs::{CostAccess, FILTERS, Price, PriceUnit};
 
-const INNODB: &str = "innodb";
 /// Block for which MariaDB's optimizer has the price of a read.
 const MARIADB_READ_BYTES: f64 = 4096.0;
 /// Conditions of the WHERE clause for which MariaDB's optimizer has its price.
@@ -102,19 +100,6 @@ fn mysql_statement(table: &str, name: &str) -> String {
     format!("UPDATE mysql.{table} SET cost_value = {{value}} WHERE cost_name = '{name}';")
 }
 
-impl Mysql {
-    fn refuse_other_storage(&self, storage: Storage) -> Result<()> {
-        match storage.texts().name {
-            INNODB => Ok(()),
-            other => Err(EngineError::Setting(format!(
-                "{}: petal measures costs of tables of InnoDB, not of {other}; name a database \
-                 without petal's tables, or one with tables of InnoDB",
-                self.shared.url
-            ))),
-        }
-    }
-}
-
 impl CostProbes for Mysql {
     fn check(&self) -> Result<u64> {
         if self.servers.all.len() > 1 {
@@ -124,7 +109,6 @@ impl CostProbes for Mysql {
                 self.servers.all.len()
             )));
         }
-        self.refuse_other_storage(self.first().storage)?;
         if servers::recovery(self.first())?.is_some() {
             return Err(EngineError::Environment(format!(
                 "{}: it is a replica or read-only, so that petal can load no tables there, and changes \
@@ -139,7 +123,6 @@ impl CostProbes for Mysql {
 
     fn facts(&self) -> Result<CostFacts> {
         let mut client = self.connect_first()?;
-        self.refuse_other_storage(storage_engines::of_data(&mut client)?)?;
         let (version, method): (String, String) =
             client.ask_row("asking for its version", "SELECT VERSION(), @@innodb_flush_method")?;
         let block_bytes = f64::from(self.page_bytes()?);

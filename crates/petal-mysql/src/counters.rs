@@ -1,13 +1,11 @@
-//! The counters of one server, on a separate connection: those that the storage engine of petal's
-//! data has there.
+//! The connection on which the counters of one server are read.
 
 use parking_lot::Mutex;
 
 use super::client::{Client, Error};
 use super::connect::Endpoint;
 use super::errors::AtServer as _;
-use super::storage::StorageCounters;
-use super::storage_engines;
+use super::server_counters::ServerCounters;
 use petal_engine::Result;
 use petal_engine::server::reset_watch::ResetWatch;
 use petal_engine::server::wait_sampler::WaitSampler;
@@ -22,7 +20,7 @@ pub struct CounterReader {
 struct ReaderState {
     client: Option<Client>,
     /// Kept when the connection is lost.
-    counters: Option<Box<dyn StorageCounters>>,
+    counters: Option<ServerCounters>,
     resets: ResetWatch,
 }
 
@@ -42,10 +40,7 @@ impl CounterReader {
         };
         let counters = match counters {
             Some(counters) => counters,
-            None => {
-                let storage = storage_engines::of_data(client)?;
-                counters.insert(storage.counters(client).at(&client.server, doing)?)
-            }
+            None => counters.insert(ServerCounters::new(client).at(&client.server, doing)?),
         };
         let counted = counters.read(client, resets).at(&client.server, doing)?;
         let mut counters = Counters {

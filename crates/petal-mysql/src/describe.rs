@@ -1,24 +1,53 @@
 //! The description of the target before a run.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::client::Client;
 use super::connect::Endpoint;
 use super::errors::AtServer as _;
+use super::server_counters::{LOG_EVENT, READ_EVENT, UNTIMED, is_timed};
 use super::session::SESSION_SETTINGS;
-use super::storage::{ServerSettings, Storage};
 use super::work::Shared;
-use super::{plan, servers, storage_engines};
+use super::{advice, plan, servers};
 use petal_engine::Result;
 use petal_engine::server::batch_loop::clock_resolution_ns;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_model::settings::LoopSide;
-use petal_model::stats::target::{Target, TargetDetails};
-use petal_model::workload::row::COLUMNS;
+use petal_model::stats::target::{DirectIo, Durability, IoEvents, Target, TargetDetails};
 
-/// Settings of the server that decide durability and the figures, for every storage engine.
-const SETTINGS: [&str; 10] = [
+/// The server's settings by name.
+pub type ServerSettings = BTreeMap<String, String>;
+
+/// Settings of the server that decide durability, I/O and the figures.
+const SETTINGS: [&str; 36] = [
+    "innodb_page_size",
+    "innodb_buffer_pool_size",
+    "innodb_buffer_pool_instances",
+    "innodb_flush_log_at_trx_commit",
+    "innodb_flush_method",
+    "innodb_doublewrite",
+    "innodb_log_file_size",
+    "innodb_log_files_in_group",
+    "innodb_redo_log_capacity",
+    "innodb_log_buffer_size",
+    "innodb_io_capacity",
+    "innodb_io_capacity_max",
+    "innodb_flush_neighbors",
+    "innodb_adaptive_flushing",
+    "innodb_max_dirty_pages_pct",
+    "innodb_lru_scan_depth",
+    "innodb_adaptive_hash_index",
+    "innodb_change_buffering",
+    "innodb_random_read_ahead",
+    "innodb_read_ahead_threshold",
+    "innodb_read_io_threads",
+    "innodb_write_io_threads",
+    "innodb_use_native_aio",
+    "innodb_purge_threads",
+    "innodb_checksum_algorithm",
+    "innodb_lock_wait_timeout",
     "log_bin",
     "sync_binlog",
     "binlog_format",
@@ -38,8 +67,7 @@ const SWITCHES: &str = "optimizer_switch";
 const QUERY_CACHE: &str = "query_cache_type";
 
 /// Settings that name folders which may be elsewhere than `datadir`.
-const FOLDERS: [&str; 4] =
-    ["innodb_log_group_home_dir", "innodb_data_home_dir", "rocksdb_datadir", "rocksdb_wal_dir"];
+const FOLDERS: [&str; 2] = ["innodb_log_group_home_dir", "innodb_data_home_dir"];
 
 /// Describes the target by the first of `metas`, which must belong to the run's schemas.
 pub fn describe(
@@ -51,17 +79,14 @@ pub fn describe(
     let first = metas.first().ok_or_else(none)?;
     let mut client = endpoint.connect()?;
     client.send("setting up a session", SESSION_SETTINGS)?;
-    let storage = storage_engines::of_data(&mut client)?;
-    let mut settings = settings(&mut client, storage)?;
-    let more = storage.more_settings(&mut client);
-    settings.extend(more.iter().cloned());
+    let settings = settings(&mut client)?;
     let get = |name: &str| settings.get(name).cloned().unwrap_or_default();
     let version = get("version");
     let target = Target {
         product: if version.contains("MariaDB") { "MariaDB" } else { "MySQL" }.to_owned(),
         version,
         block_size: first.block_bytes.into(),
-        cache_bytes: get(storage.texts().cache_setting).parse().ok(),
+        cache_bytes: get("innodb_buffer_pool_size").parse().ok(),
         url: shared.url.clone(),
     };
     let (data_files, host_unseen) = match endpoint.address.is_on_this_host() {
@@ -78,51 +103,76 @@ pub fn describe(
         }
         false => (Vec::new(), None),
     };
-    let group = storage.row_group(first.block_bytes)?;
     let details = TargetDetails {
         local: !data_files.is_empty() && servers::processes(endpoint).is_some(),
         host_unseen,
-        io_untimed: (!storage.is_timed(&mut client)).then(|| storage.texts().untimed.to_owned()),
-        settings: listed(shared, first, &settings, storage, more),
+        io_untimed: (!is_timed(&mut client)).then(|| UNTIMED.to_owned()),
+        settings: listed(shared, first, &settings),
         data_files,
         clock_resolution_ns: clock_resolution_ns(shared.loop_side),
         plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema))
             .at(&client.server, "explaining the SELECT")?,
-        compression_ratio: first.compression_ratio(match group.padding {
-            0 => first.column_bytes(),
-            // The padding is filler text, too.
-            _ => first.block_bytes as usize / COLUMNS,
-        }),
-        ..storage.facts(&settings)
+        compression_ratio: first.compression_ratio(first.column_bytes()),
+        ..facts(&settings)
     };
     Ok((target, details))
 }
 
-fn settings(client: &mut Client, storage: Storage) -> Result<ServerSettings> {
+/// Facts that the server's settings decide.
+fn facts(settings: &ServerSettings) -> TargetDetails {
+    let get = |name: &str| settings.get(name).map(String::as_str).unwrap_or_default();
+    TargetDetails {
+        direct_io: get("innodb_flush_method").starts_with("O_DIRECT").then_some(DirectIo {
+            asked: true,
+            used: true,
+            reason: None,
+        }),
+        durability: Some(durability(settings)),
+        io_events: IoEvents {
+            read: READ_EVENT.to_owned(),
+            write: String::new(),
+            log: LOG_EVENT.to_owned(),
+            timed_by: "the server (performance_schema)".to_owned(),
+        },
+        checkpoint: Some(format!(
+            "by the server, in small steps; a cycle is over when all pages are written that were \
+             changed before it; innodb_io_capacity={}",
+            get("innodb_io_capacity")
+        )),
+        notable_settings: advice::notable_settings(settings),
+        advice: advice::advice(),
+        log_files: log_files(get("datadir"), get("innodb_log_group_home_dir")),
+        ..TargetDetails::default()
+    }
+}
+
+/// Durability by the server's settings.
+pub fn durability(settings: &ServerSettings) -> Durability {
+    const LOG: &str = "innodb_flush_log_at_trx_commit";
+    let get = |name: &str| settings.get(name).map(String::as_str).unwrap_or_default();
+    let names = [LOG, "innodb_doublewrite", "log_bin", "sync_binlog"];
+    Durability {
+        durable: get(LOG) == "1",
+        setting: names.map(|name| format!("{name}={}", get(name))).join(", "),
+    }
+}
+
+fn settings(client: &mut Client) -> Result<ServerSettings> {
     let more = ["version", "datadir", QUERY_CACHE];
-    let all = storage.texts().settings.iter().chain(&SETTINGS).chain(&more).chain(&FOLDERS);
+    let all = SETTINGS.iter().chain(&more).chain(&FOLDERS);
     let names: Vec<String> = all.map(|name| format!("'{name}'")).collect();
     let sql = format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({})", names.join(", "));
     let rows: Vec<(String, String)> = client.ask("asking for its settings", &sql)?;
     Ok(rows.into_iter().collect())
 }
 
-fn listed(
-    shared: &Shared,
-    meta: &SchemaMeta,
-    settings: &ServerSettings,
-    storage: Storage,
-    more: Vec<(String, String)>,
-) -> Vec<(String, String)> {
-    let names = storage.texts().settings.iter().chain(&SETTINGS);
+fn listed(shared: &Shared, meta: &SchemaMeta, settings: &ServerSettings) -> Vec<(String, String)> {
     let stated = |name: &&str| {
         let value = settings.get(*name)?;
         let value = if *name == SWITCHES { range_switches(value) } else { value.clone() };
         Some(((*name).to_owned(), value))
     };
-    let mut listed: Vec<(String, String)> = names.filter_map(stated).collect();
-    listed.push(("storage_engine".to_owned(), storage.texts().name.to_owned()));
-    listed.extend(more);
+    let mut listed: Vec<(String, String)> = SETTINGS.iter().filter_map(stated).collect();
     let isolation = "READ-COMMITTED (set by petal)";
     listed.push(("transaction_isolation".to_owned(), isolation.to_owned()));
     if let Some(of_server) = settings.get(QUERY_CACHE) {
@@ -150,6 +200,13 @@ fn range_switches(all: &str) -> String {
         ["mrr", "index_condition_pushdown"].iter().any(|name| switch.starts_with(name))
     };
     all.split(',').filter(concerns).collect::<Vec<_>>().join(",")
+}
+
+/// Files of the redo log, or since MySQL 8.0.30 their folder.
+fn log_files(data: &str, log: &str) -> Vec<PathBuf> {
+    let folder = Path::new(data).join(log);
+    let named = ["ib_logfile0", "ib_logfile1", "#innodb_redo"].map(|name| folder.join(name));
+    named.into_iter().filter(|path| path.exists()).collect()
 }
 
 /// Folders of data and log if they can be seen from here, else empty.

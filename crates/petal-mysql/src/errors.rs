@@ -138,8 +138,8 @@ pub fn hint(error: &Error) -> &'static str {
         };
     };
     if error.server_error().is_some_and(|said| said.message.contains("NO_ENGINE_SUBSTITUTION")) {
-        return "the server makes tables of one storage engine alone: allow the load's storage \
-                engine, too (SET GLOBAL enforce_storage_engine = NULL)";
+        return "the server makes tables of another storage engine alone: allow InnoDB, too (SET \
+                GLOBAL enforce_storage_engine = NULL)";
     }
     hint_of(code)
 }

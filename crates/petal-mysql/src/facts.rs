@@ -1,7 +1,7 @@
 //! Facts of a server that must hold through a run: its global variables.
 
 use super::client::{Client, Error};
-use super::storage::{ServerSettings, Storage};
+use super::describe::{ServerSettings, durability};
 use petal_engine::ServerFacts;
 use petal_model::stats::facts::{FactKind, Facts};
 
@@ -13,11 +13,11 @@ const NO_SETTINGS: [&str; 5] =
 /// A server counts each SET, also those of sessions.
 const MARK: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_set_option')";
 
-pub fn of_server(client: &mut Client, storage: Storage) -> Result<ServerFacts, Error> {
+pub fn of_server(client: &mut Client) -> Result<ServerFacts, Error> {
     let rows: Vec<(String, Option<String>)> = client.query("SHOW GLOBAL VARIABLES")?;
     let settings: ServerSettings =
         rows.into_iter().map(|(name, value)| (name, value.unwrap_or_default())).collect();
-    let durability = storage.facts(&settings).durability;
+    let durability = Some(durability(&settings));
     let is_setting = |name: &str| !NO_SETTINGS.iter().any(|state| name.starts_with(state));
     let settings = settings.into_iter().filter(|(name, _)| is_setting(name));
     let facts: Facts = settings.map(|(name, value)| ((FactKind::Setting, name), value)).collect();

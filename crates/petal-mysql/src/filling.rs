@@ -8,9 +8,8 @@
 use mysql_async::{Params, Statement, Value};
 
 use super::client::Client;
-use super::connect::Endpoint;
 use super::errors::AtServer as _;
-use super::row_group::RowGroup;
+use super::page_layout::RowGroup;
 use super::schema;
 use petal_engine::Result;
 use petal_engine::server::loader::{Load, LoadState};
@@ -32,7 +31,6 @@ pub fn statement_bytes(block_bytes: u32) -> u64 {
 }
 
 pub struct Filling<'a> {
-    pub endpoint: &'a Endpoint,
     pub load: &'a Load<'a>,
     pub schema: u32,
     pub state: &'a LoadState<'a>,
@@ -41,15 +39,13 @@ pub struct Filling<'a> {
 impl Filling<'_> {
     pub fn run(&self, client: &mut Client) -> Result<()> {
         let (plan, name) = (self.load.plan, schema::loading_name(self.schema));
-        let storage = self.endpoint.storage;
-        let group = storage.row_group(plan.block_size)?;
-        for sql in schema::create_tables(&name, storage, &group) {
+        let group = RowGroup::in_pages_of(plan.block_size)?;
+        for sql in schema::create_tables(&name, &group) {
             client.send("creating the tables", &sql)?;
         }
         self.fill(client, &format!("{name}_cf1"), plan.rows, &group)?;
         self.fill(client, &format!("{name}_cf2"), plan.scan_rows, &group)?;
-        let index = schema::create_index(&name, storage, plan.unique_index);
-        client.send("creating the index", &index)?;
+        client.send("creating the index", &schema::create_index(&name, plan.unique_index))?;
         schema::write_meta(client, plan, self.schema)
     }
 
@@ -108,8 +104,7 @@ struct Insert {
 
 impl Insert {
     fn prepare(client: &mut Client, table: &str, group: &RowGroup, rows: u64) -> Result<Self> {
-        let columns = COLUMNS + 2 + usize::from(group.padding > 0);
-        let row = format!("({})", vec!["?"; columns].join(", "));
+        let row = format!("({})", vec!["?"; COLUMNS + 2].join(", "));
         let nulls = vec!["NULL"; COLUMNS].join(", ");
         let text = FILLER_PIECE_BYTES.min(group.filler_bytes as usize);
         let text = format!("RPAD('', {}, '{}')", group.filler_bytes, "x".repeat(text));
@@ -136,10 +131,8 @@ impl Insert {
             let key = keys.apply(row) + 1;
             let stamp = load_stamp(schema, key);
             values.extend([Value::UInt(row * stride), Value::UInt(key)]);
-            let padding = (self.group.padding > 0).then_some(self.group.padding);
-            let widths = std::iter::repeat_n(self.group.column, COLUMNS).chain(padding);
-            for (column, width) in (2..).zip(widths) {
-                let mut text = vec![0; width as usize];
+            for column in (2..).take(COLUMNS) {
+                let mut text = vec![0; self.group.column as usize];
                 filler.fill(&mut text, stamp, column);
                 values.push(Value::Bytes(text));
             }

@@ -1,18 +1,18 @@
-//! MySQL 8.0 and MariaDB 10.6, and later, with InnoDB or MyRocks: the tables of all petal schemas in
-//! one database.
+//! MySQL 8.0 and MariaDB 10.6, and later, with InnoDB: the tables of all petal schemas in one
+//! database.
 //!
 //! - `options`, `option_files`, `connect`, `listener`, `errors`, `servers`: connections and
 //!   the meaning of errors; `client`: questions and answers on one connection
 //! - `in_use`: the locks that keep setup and drop from the data of a run
-//! - `storage`: all differences of storage engines; `settling`: their means before a run; `innodb`,
-//!   `rocksdb`: each of them; `storage_engines`: the list of them
-//! - `schema`, `row_group`, `load`, `filling`: the data and how they are made
-//! - `before_run`, `plan`: questions and preparations before a run; `trust`: foreign code that
-//!   would run
+//! - `schema`, `load`, `filling`: the data and how they are made; `page_layout`, `placement`: how each
+//!   page gets one row, and its proof
+//! - `before_run`, `plan`: questions before a run; `settle`: the server's pending work, done before a
+//!   run; `trust`: foreign code that would run
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: their
 //!   common state
-//! - `server_settings`: settings of the whole server that a sweep varies
-//! - `counters`, `waits`, `describe`: the server's reports
+//! - `server_settings`: settings of the whole server that a sweep varies; `facts`: those that must hold
+//!   through a run
+//! - `server_counters`, `resets`, `counters`, `waits`, `describe`, `advice`: the server's reports
 //! - `costs`: accesses and settings of the optimizer's prices
 //!
 //! A table is its primary key: a row is found through the index on the key, then through the tree of
@@ -20,6 +20,7 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+mod advice;
 mod before_run;
 mod client;
 mod connect;
@@ -30,26 +31,25 @@ mod errors;
 mod facts;
 mod filling;
 mod in_use;
-mod innodb;
 mod listener;
 mod load;
 mod neighbours;
 mod option_files;
 mod options;
+mod page_layout;
+mod placement;
 mod plan;
-mod rocksdb;
-mod row_group;
+mod resets;
 mod rows;
 mod schema;
+mod server_counters;
 mod server_settings;
 mod server_work;
 mod servers;
 mod session;
 mod session_client;
 mod session_server;
-mod settling;
-mod storage;
-mod storage_engines;
+mod settle;
 mod trust;
 mod waits;
 mod work;
@@ -63,6 +63,7 @@ use connect::Endpoint;
 use counters::CounterReader;
 use errors::AtServer as _;
 use in_use::TablesInUse;
+use page_layout::RowGroup;
 use petal_engine::costs::CostProbes;
 use petal_engine::in_use::DataUse;
 use petal_engine::neighbour::KnownNeighbours;
@@ -88,6 +89,7 @@ use petal_model::stats::target::{
 };
 use petal_model::workload::seat::Seat;
 use session::{MysqlSession, SESSION_SETTINGS};
+use settle::Settling;
 use work::Shared;
 
 /// A database, on one server or on the nodes of a cluster that hold the same data.
@@ -151,12 +153,10 @@ impl Mysql {
         numbers.into_iter().map(|number| schema::read_meta(&mut client, number)).collect()
     }
 
-    /// The server's for the storage engine of a load.
     fn page_bytes(&self) -> Result<u32> {
         let ask = || {
             let mut client = self.connect_first()?;
-            let (setting, _) = self.first().storage.texts().block_setting;
-            client.ask_row(&format!("asking for {setting}"), &format!("SELECT @@{setting}"))
+            client.ask_row("asking for innodb_page_size", "SELECT @@innodb_page_size")
         };
         known(&self.page_bytes, ask).copied()
     }
@@ -169,13 +169,11 @@ impl Engine for Mysql {
 
     fn block_size(&self, asked: Option<u32>) -> Result<u32> {
         let there = self.page_bytes()?;
-        let storage = self.first().storage;
-        let (setting, fixed) = storage.texts().block_setting;
-        storage.row_group(there)?;
+        RowGroup::in_pages_of(there)?;
         match asked {
             Some(asked) if asked != there => Err(EngineError::Setting(format!(
-                "BLOCK_SZ={asked}: the server's blocks have {there} bytes ({setting}), {fixed}; \
-                 leave BLOCK_SZ out or give {there}"
+                "BLOCK_SZ={asked}: the server's blocks have {there} bytes (innodb_page_size), which is \
+                 fixed when its data directory is made; leave BLOCK_SZ out or give {there}"
             ))),
             _ => Ok(there),
         }
@@ -184,10 +182,8 @@ impl Engine for Mysql {
     fn loaded(&self) -> Result<Vec<LoadedSchema>> {
         let metas = self.metas()?;
         let mut client = self.connect_first()?;
-        let storage = storage_engines::of_data(&mut client)?;
-        let of = |meta: &SchemaMeta| {
-            schema::with_sizes(meta, &mut client, storage, &schema::name(meta.schema))
-        };
+        let of =
+            |meta: &SchemaMeta| schema::with_sizes(meta, &mut client, &schema::name(meta.schema));
         metas.iter().map(of).collect()
     }
 
@@ -216,7 +212,7 @@ impl Engine for Mysql {
 
     fn settle(&self, progress: &dyn Progress, stop: &Stop) -> Result<Settled> {
         let numbers: Vec<u32> = self.metas()?.iter().map(|meta| meta.schema).collect();
-        before_run::settle(self.first(), &numbers, progress, stop)
+        Settling { endpoint: self.first(), schemas: &numbers, progress, stop }.run()
     }
 
     fn connect(&self, seat: Seat) -> Result<Box<dyn Session>> {
@@ -252,19 +248,16 @@ impl Engine for Mysql {
 
     fn data_bytes(&self) -> Result<Option<u64>> {
         let mut client = self.first().connect_to_look()?;
-        let storage = storage_engines::of_data(&mut client)?;
         let mut bytes = Some(0);
         for number in self.numbers(&mut client)? {
-            let of_one = storage.main_bytes(&mut client, &schema::name(number))?;
+            let of_one = placement::main_bytes(&mut client, &schema::name(number))?;
             bytes = bytes.zip(of_one).and_then(|(sum, one): (u64, u64)| sum.checked_add(one));
         }
         Ok(bytes)
     }
 
     fn placement(&self, schema: u32) -> Result<Placement> {
-        let mut client = self.connect_first()?;
-        let storage = storage_engines::of_data(&mut client)?;
-        storage.placement(&mut client, &schema::name(schema))
+        placement::count(&mut self.connect_first()?, &schema::name(schema))
     }
 
     fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
@@ -374,10 +367,9 @@ impl Server for Mysql {
     }
 
     fn settings_now(&self) -> Result<ServerFacts> {
-        let storage = storage_engines::of_data(&mut self.connect_first()?)?;
         let mut all = ServerFacts::default();
         for reader in &self.counters {
-            let of_one = reader.ask(|client| facts::of_server(client, storage))?;
+            let of_one = reader.ask(facts::of_server)?;
             all.add(if self.counters.len() > 1 { reader.server() } else { "" }, of_one);
         }
         Ok(all)

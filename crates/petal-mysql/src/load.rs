@@ -7,6 +7,7 @@ use std::time::Instant;
 use super::client::Client;
 use super::connect::Endpoint;
 use super::filling::{self, Filling};
+use super::placement::{self, PROOF_VIEW};
 use super::session_server::make_routine;
 use super::{in_use, schema, servers};
 use petal_engine::server::endpoint::REPLACE_LOCK_LIMIT;
@@ -75,9 +76,8 @@ impl Loader<'_> {
     /// Refuses a load that is sure to fail, before its first row.
     fn check(&self, client: &mut Client) -> Result<()> {
         let plan = self.load.plan;
-        let view = self.endpoint.storage.texts().proof_view;
-        let doing = format!("reading {view}, with which petal proves a load");
-        client.ask::<i64>(&doing, &format!("SELECT 1 FROM {view} LIMIT 1"))?;
+        let doing = format!("reading {PROOF_VIEW}, with which petal proves a load");
+        client.ask::<i64>(&doing, &format!("SELECT 1 FROM {PROOF_VIEW} LIMIT 1"))?;
         let packet_bytes: u64 = client
             .ask_row("asking for max_allowed_packet", "SELECT @@SESSION.max_allowed_packet")?;
         let needed_bytes = filling::statement_bytes(plan.block_size);
@@ -96,7 +96,7 @@ impl Loader<'_> {
     fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<ProvedSchema> {
         let begin = Instant::now();
         let mut client = self.endpoint.connect_for_long()?;
-        let filling = Filling { endpoint: self.endpoint, load: &self.load, schema, state };
+        let filling = Filling { load: &self.load, schema, state };
         // Making an index takes its time, and ends only when cancelled.
         let (id, connection) = (client.id(), client.abort_handle());
         let cancel = || self.endpoint.kill_query(id);
@@ -116,16 +116,15 @@ impl Loader<'_> {
         schema: u32,
         begin: Instant,
     ) -> Result<LoadedSchemaSummary> {
-        let (plan, storage, name) =
-            (self.load.plan, self.endpoint.storage, schema::loading_name(schema));
-        let placement = storage.placement(client, &name)?;
-        let otherwise = storage.texts().placement_hint;
+        let (plan, name) = (self.load.plan, schema::loading_name(schema));
+        let placement = placement::count(client, &name)?;
+        let otherwise = "please report this with the server's version and innodb_page_size";
         let placement = loader::prove(&client.server, &name, placement, plan.rows, otherwise)?;
         let scan = format!("{name}_cf2");
         schema::analyze(client, &scan)?;
         let meta = SchemaMeta::of_plan(plan, schema);
         Ok(LoadedSchemaSummary {
-            schema: schema::with_sizes(&meta, client, storage, &name)?,
+            schema: schema::with_sizes(&meta, client, &name)?,
             scan_bytes: Some(schema::table_bytes(client, &scan)?.0),
             seconds: begin.elapsed().as_secs_f64(),
             placement,

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::option_files;
-use super::storage::Storage;
-use super::storage_engines;
 use petal_engine::server::endpoint::{CONNECT_TIMEOUT_DEFAULT, host_and_port, is_this_host};
 use petal_engine::url_option::{Environment, UrlOptions};
 use petal_engine::{EngineError, Result};
@@ -84,14 +82,12 @@ pub struct Options {
     pub database: String,
     pub tls: TlsOptions,
     pub connect_timeout: Duration,
-    /// The one that a load makes its tables with.
-    pub storage: Storage,
 }
 
 /// Options of option files with which other programs trust less than petal would.
 const UNKNOWN_TRUST: [&str; 5] = ["ssl_capath", "ssl_crl", "ssl_crlpath", "ssl_fp", "ssl_fplist"];
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 12] = [
     "connect_timeout",
     "defaults_file",
     "get_server_public_key",
@@ -103,7 +99,6 @@ const NAMES: [&str; 13] = [
     "ssl_key",
     "ssl_mode",
     "ssl_verify_server_cert",
-    "storage_engine",
     "user",
 ];
 
@@ -166,7 +161,6 @@ impl Options {
             password,
             database,
             tls,
-            storage: storage_asked(&named)?,
             connect_timeout: OPTIONS.connect_timeout(
                 given.get("connect_timeout", "").as_deref(),
                 CONNECT_TIMEOUT_DEFAULT,
@@ -281,14 +275,6 @@ impl OptionSources<'_> {
     }
 }
 
-fn storage_asked(named: &BTreeMap<String, String>) -> Result<Storage> {
-    let name = named.get("storage_engine").map_or("innodb", String::as_str);
-    storage_engines::by_name(name).ok_or_else(|| {
-        let hint = format!("give one of {}", storage_engines::names());
-        OPTIONS.refused("storage_engine", name, "is not one that petal can load", &hint)
-    })
-}
-
 fn host_of(name: &str) -> UrlHost {
     let name = name.trim();
     let parts = name.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
@@ -392,10 +378,6 @@ mod tests {
             ("mysql://u@h/d?ssl_mode=maybe", "?ssl_mode=MAYBE: ssl_mode is not known; use PREF"),
             ("mysql://u@h/d?ssl_mode=verify_ca", "no authority to verify by; name its file with"),
             ("mysql://u@h/d?ssl_key=/k", "ssl_cert and ssl_key belong together; give both"),
-            (
-                "mysql://u@h/d?storage_engine=myisam",
-                "is not one that petal can load; give one of innodb, rocksdb",
-            ),
             ("mysql://u@h/d?port=0", "?port=0: port is no port; give 1 to 65535"),
             (
                 "mysql://u:s3cret@h/d?ssl_mode=disabled",

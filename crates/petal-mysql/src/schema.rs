@@ -3,8 +3,7 @@
 
 use super::client::Client;
 use super::errors::{AtServer as _, NO_SUCH_TABLE};
-use super::row_group::RowGroup;
-use super::storage::Storage;
+use super::page_layout::RowGroup;
 use super::trust;
 use petal_engine::server::failure::not_loaded;
 use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
@@ -37,29 +36,25 @@ pub fn replaced_name(schema: u32) -> String {
 }
 
 /// The statements that make the empty tables.
-pub fn create_tables(schema: &str, storage: Storage, group: &RowGroup) -> Vec<String> {
+pub fn create_tables(schema: &str, group: &RowGroup) -> Vec<String> {
     let column = |column| {
         let width = if column == COLUMNS + 1 { group.last_column_bytes() } else { group.column };
         format!("c{column} VARCHAR({width})")
     };
-    let mut columns = each_column(ALL_COLUMNS, column, ", ");
-    if group.padding > 0 {
-        columns.push_str(&format!(", padding VARCHAR({})", group.padding));
-    }
-    let text = storage
-        .texts()
-        .tables_sql
+    let text = include_str!("sql/tables.sql")
         .replace("{schema}", schema)
-        .replace("{columns}", &columns)
+        .replace("{columns}", &each_column(ALL_COLUMNS, column, ", "))
         .replace("{mark}", MARK);
     text.split(";\n").map(str::to_owned).collect()
 }
 
 /// Makes the index on the key, in place: a rebuilt table would have more than one row a page.
-pub fn create_index(schema: &str, storage: Storage, unique: bool) -> String {
+pub fn create_index(schema: &str, unique: bool) -> String {
     let unique = if unique { "UNIQUE " } else { "" };
-    let in_place = storage.texts().index_in_place;
-    format!("ALTER TABLE {schema}_cf1 ADD {unique}INDEX petal_custid (custid), {in_place}")
+    format!(
+        "ALTER TABLE {schema}_cf1 ADD {unique}INDEX petal_custid (custid), ALGORITHM=INPLACE, \
+         LOCK=NONE"
+    )
 }
 
 pub fn routine(schema: &str) -> String {
@@ -150,16 +145,10 @@ pub fn read_meta(client: &mut Client, schema: u32) -> Result<SchemaMeta> {
 }
 
 /// The schema under this name with its sizes as the server's statistics have them.
-pub fn with_sizes(
-    meta: &SchemaMeta,
-    client: &mut Client,
-    storage: Storage,
-    name: &str,
-) -> Result<LoadedSchema> {
+pub fn with_sizes(meta: &SchemaMeta, client: &mut Client, name: &str) -> Result<LoadedSchema> {
     let (main, index) = table_bytes(client, &format!("{name}_cf1"))?;
     table_bytes(client, &format!("{name}_cf2"))?;
     let rows_bytes = meta.rows * u64::from(meta.block_bytes);
-    let main = storage.table_bytes(main, rows_bytes);
     if main < rows_bytes {
         return Err(EngineError::Data(format!(
             "{}: {name}_cf1 has {main} bytes, fewer than its {} rows take; load it again (petal \

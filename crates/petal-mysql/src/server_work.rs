@@ -5,15 +5,11 @@ use petal_model::stats::counters::Counters;
 use petal_model::stats::delta;
 use petal_model::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
-use super::innodb::counters::{LOG_EVENT, READ_EVENT};
-use super::rocksdb;
+use super::server_counters::{LOG_EVENT, READ_EVENT};
 
 const READ_AHEAD: &str = "Innodb_buffer_pool_read_ahead";
 
 pub fn of_counters(counters: &Counters) -> ServerWork {
-    if counters.raw.contains_key(rocksdb::BLOCKS_MISSED) {
-        return rocksdb::server_work(counters);
-    }
     let raw = |name: &str| counters.raw.get(name).copied();
     let ahead = raw(READ_AHEAD);
     let pages = raw("Innodb_pages_read");

@@ -40,26 +40,28 @@ pub fn check_users(client: &mut Client) -> Result<()> {
     }
 }
 
-/// Refuses a schema whose tables are views, or have others' code on them.
+/// Refuses a schema whose tables are views, have others' code on them, or are of a storage engine that
+/// petal does not count.
 pub fn check_tables(client: &mut Client, name: &str, tables: &[&str]) -> Result<()> {
     let tables: Vec<String> = tables.iter().map(|table| format!("'{name}_{table}'")).collect();
     let tables = tables.join(", ");
     let sql = format!(
-        "SELECT CONCAT(table_name, ' is a ', LOWER(table_type)) FROM information_schema.tables \
+        "SELECT CONCAT(table_name, ' is a ', IF(table_type = 'BASE TABLE', \
+         CONCAT('table of ', engine), LOWER(table_type))) FROM information_schema.tables \
          WHERE table_schema = DATABASE() AND table_name IN ({tables}) \
-         AND table_type <> 'BASE TABLE' \
+         AND (table_type <> 'BASE TABLE' OR engine <> 'InnoDB') \
          UNION ALL \
          SELECT CONCAT(event_object_table, ' has trigger ', trigger_name, ' of ', definer) \
          FROM information_schema.triggers \
          WHERE event_object_schema = DATABASE() AND event_object_table IN ({tables})"
     );
     let found: Vec<String> =
-        client.ask(&format!("asking for code on the tables of {name}"), &sql)?;
+        client.ask(&format!("asking for the kind of the tables of {name}"), &sql)?;
     match found.first() {
         None => Ok(()),
         Some(what) => Err(EngineError::Environment(format!(
-            "{}: {what}: no load of petal's makes it, and code of others would run; remove \
-             it, or load the data again (petal setup --replace)",
+            "{}: {what}, as no load of petal's makes it: others' code would run, or the figures be \
+             wrong; remove it, or load the data again (petal setup --replace)",
             client.server
         ))),
     }

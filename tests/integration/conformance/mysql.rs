@@ -1,4 +1,4 @@
-//! MySQL and MariaDB: InnoDB with the loop on either side, MyRocks, clusters.
+//! MySQL and MariaDB: InnoDB with the loop on either side, clusters.
 
 use std::collections::BTreeMap;
 
@@ -49,24 +49,6 @@ pub const MYSQL_CLIENT: Target = Target {
         redo_stress: RedoStress::Heavy,
         ..Settings::default()
     },
-    ..MYSQL
-};
-
-pub const MYSQL_ROCKSDB: Target = Target {
-    is_there: server_mysql::has_rocksdb,
-    url: |work| server_mysql::rocksdb_url(&own_database(work)),
-    order: None,
-    block_size: 8192,
-    look: |work, schema| {
-        let sql = format!("SELECT custid, c2 FROM petal{schema}_cf1");
-        let rows = server_mysql::shared_rocksdb().sql(&own_database(work), &sql);
-        rows.into_iter().map(|row| (row[0].parse().unwrap(), row[1].clone())).collect()
-    },
-    delete_half: Some(|work| {
-        // Marks of deleted rows would share blocks with rows of other tests.
-        let sql = "UPDATE petal1_cf1 SET custid = NULL WHERE custid % 2 = 0";
-        server_mysql::shared_rocksdb().sql(&own_database(work), sql);
-    }),
     ..MYSQL
 };
 

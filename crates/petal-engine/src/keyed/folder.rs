@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::meta::{KeyedMeta, Notes};
 use crate::direct_file::DirectFile;
-use crate::file_set::{FileFormat, FileSet, FilesInUse};
+use crate::file_set::{DataFile, FileFormat, FileSet, FilesInUse};
 use crate::in_use::DataUse;
 use crate::on_path::OnPath as _;
 use crate::{EngineError, Progress, ProgressUnit, Result, Stop};
@@ -19,12 +19,6 @@ use petal_model::stats::target::DirectIo;
 pub trait KeyedFormat: FileFormat {
     /// petal's mark and a load's metadata.
     const NOTES: Notes;
-
-    /// Reads a load's metadata from a file that is to be trusted only if it proves to be petal's and
-    /// whole.
-    fn inspect(&self, path: &Path, schema: u32) -> Result<KeyedMeta> {
-        KeyedMeta::read_whole(Self::NOTES, &*self.open(path).on(path)?, path, schema)
-    }
 }
 
 /// The folder of a target. Its databases are open as long as somebody uses them: a process can open
@@ -51,8 +45,10 @@ impl<F: KeyedFormat, D: Send + Sync + 'static> KeyedFolder<F, D> {
 
     /// Every complete schema, checked.
     pub fn metas(&self) -> Result<Vec<KeyedMeta>> {
-        let files = self.complete()?;
-        files.iter().map(|file| self.files.format.inspect(&file.path, file.schema)).collect()
+        let read = |DataFile { schema, path, .. }: &DataFile| {
+            KeyedMeta::read_whole(F::NOTES, &*self.files.format.open(path).on(path)?, path, *schema)
+        };
+        self.complete()?.iter().map(read).collect()
     }
 
     /// The first schemas.

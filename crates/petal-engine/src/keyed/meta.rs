@@ -1,6 +1,5 @@
-//! Metadata of a load as lines of text behind petal's mark: in a part of a file that the database
-//! neither reads nor writes, or in a file of petal's. A file is known, and described, without opening
-//! the database.
+//! Metadata of a load as lines of text behind petal's mark, in a part of a file that the database
+//! neither reads nor writes. A file is known, and described, without opening the database.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -91,7 +90,7 @@ impl KeyedMeta {
     }
 
     /// Reads it from an open file, which is to be trusted only if it proves to be petal's.
-    pub fn read(notes: Notes, file: &File, path: &Path, schema: u32) -> Result<Self> {
+    fn read(notes: Notes, file: &File, path: &Path, schema: u32) -> Result<Self> {
         let place = path.display().to_string();
         let Some(text) = notes.text(file).on(path)? else {
             return Err(EngineError::Data(format!(

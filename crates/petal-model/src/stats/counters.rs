@@ -310,8 +310,6 @@ common_counters! {
     BlocksCleaned => "blocks_cleaned_by_reads",
     /// Rows that any session fetched by key from petal's tables.
     RowsFetched => "rows_fetched",
-    /// Rows that were found among changes which are in no block yet.
-    RowsInNoBlock => "rows_in_no_block",
     /// Visits of the blocks of petal's rows, without those of indexes.
     RowBlocksVisited => "row_blocks_visited",
     /// Work in the same database on tables that are not petal's.
@@ -321,16 +319,11 @@ common_counters! {
     /// Blocks read into the cache, and the prefetched ones among them.
     BlocksCached => "blocks_read_into_cache",
     BlocksPrefetched => "blocks_prefetched",
-    /// Bytes that statements had the database write: all that was written over them is the write
-    /// amplification.
-    StatementBytesWritten => "statement_bytes_written",
     /// Bytes that the database wrote to the log's files: the log, with the parts of blocks that it
     /// wrote again or added, because it writes whole blocks.
     LogFileBytes => "log_file_bytes",
     /// Bytes of blocks that were written to a separate place first, so that none is torn.
     DoublewriteBytes => "doublewrite_bytes",
-    /// Files that a filter ruled out, so that no block of them was read.
-    FilesRuledOut => "files_ruled_out_by_filter",
     /// Blocks that differ from the data written there.
     BadBlocks => "bad_blocks",
     /// Blocks whose checksum was computed, and the time that all verifying took.

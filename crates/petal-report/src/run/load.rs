@@ -3,7 +3,6 @@
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, ratio, whole};
 use super::super::table::Table;
 use petal_model::record::Run;
-use petal_model::stats::counters::CommonCounter;
 use petal_model::workload::op::Hot;
 
 enum Unit {
@@ -100,16 +99,6 @@ pub(crate) fn ratios(run: &Run) -> Table {
     let hits = misses.map(|misses| 1.0 - misses);
     row("logical reads found in cache, %", hits, percent, unset());
     row("redo bytes per updated row", ratio(io.redo_bytes, Some(updated)), rate, unset());
-    let counter = |counter| summary.counter(counter);
-    if let Some(asked) = counter(CommonCounter::StatementBytesWritten) {
-        let written = io.physical_write_bytes.zip(io.redo_bytes).map(|(data, log)| data + log);
-        let name = "bytes written, log and data, per byte that statements wrote";
-        row(name, ratio(written, Some(asked)), |value| decimal(value, 2), unset());
-    }
-    if let Some(files) = counter(CommonCounter::FilesRuledOut) {
-        let name = "files ruled out by a filter per row visited";
-        row(name, ratio(Some(files), rows), thousandths, unset());
-    }
     let each = ratio(Some(ops.update), io.log_syncs);
     row("commits per log sync", each, |value| decimal(value, 2), unset());
     row("host processor us per physical request", cpu_per_request(run), micros, unset());

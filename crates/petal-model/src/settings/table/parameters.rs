@@ -97,7 +97,7 @@ pub static PARAMETERS: &[Parameter] = &[
         .means("device: how many times all blocks are written, the last time in random order"),
     of("BLOCK_SZ", Data, SetupAndRun, BlockSize, "")
         .field(|s| &mut s.block_sz)
-        .by_default_words("8K if the engine can choose; redb, LMDB and RocksDB 4K")
+        .by_default_words("8K if the engine can choose; redb and LMDB 4K")
         .means("block size to load with; only a check if the server decides or data is loaded"),
     of("UPDATE_PCT", Mix, Run, Percent, "25")
         .field(|s| &mut s.update_pct)

@@ -161,16 +161,6 @@ pub static LMDB: EngineSupport = EngineSupport {
     ..IN_PROCESS
 };
 
-pub static ROCKSDB: EngineSupport = EngineSupport {
-    scheme: "rocksdb",
-    example: "rocksdb:DIR",
-    product: "RocksDB",
-    block_size_default: 4096,
-    index_cache_option: Some("cache"),
-    exceptions: &[KEYS_ALONE, EMBEDDED, BY_CALLS, OF_DATABASES, OF_FILES, NOT_ORACLE],
-    ..IN_PROCESS
-};
-
 pub static POSTGRES: EngineSupport = EngineSupport {
     scheme: "postgres",
     aliases: &["postgresql"],
@@ -210,7 +200,7 @@ pub static DEVICE: EngineSupport = EngineSupport {
 
 /// The engines that petal knows, in the order in which people should read of them.
 pub static ENGINES: &[&EngineSupport] =
-    &[&SQLITE, &REDB, &LMDB, &ROCKSDB, &POSTGRES, &MYSQL, &ORACLE, &DEVICE];
+    &[&SQLITE, &REDB, &LMDB, &POSTGRES, &MYSQL, &ORACLE, &DEVICE];
 
 /// The engine whose own programs take `host=... dbname=...` in place of a URL.
 pub static CONNECTION_TEXT: &EngineSupport = &POSTGRES;
@@ -346,12 +336,7 @@ const POSTGRES_EXCEPTIONS: Exceptions = &[
 ];
 
 const MYSQL_EXCEPTIONS: Exceptions = &[
-    (
-        "BLOCK_SZ",
-        Support::Remark(
-            "the server's own (innodb_page_size; with MyRocks rocksdb_block_size): another value is refused",
-        ),
-    ),
+    ("BLOCK_SZ", Support::Remark("the server's own (innodb_page_size): another value is refused")),
     only(
         "PREFETCH",
         &["0"],

@@ -312,14 +312,14 @@ fn help_of_a_parameter_says_what_engines_make_of_it() {
         each operation.
         One of server, client. Default: server if the engine has it. For
         run, sweep.
-        SQLite, redb, LMDB, RocksDB: must be client with a database in
-        petal's own process: there is no server to loop in.
+        SQLite, redb, LMDB: must be client with a database in petal's own
+        process: there is no server to loop in.
     ");
     assert_snapshot!(part("  PREFETCH", "MySQL:"), @r"
     PREFETCH  --prefetch
         Blocks that a session reads ahead; 0: one block at a time.
         A whole number from 0 to 65536. Default: 0. For run, sweep.
-        SQLite, redb, LMDB, RocksDB: must be 0 with an embedded database,
-        which reads one block at a time and cannot read ahead.
+        SQLite, redb, LMDB: must be 0 with an embedded database, which
+        reads one block at a time and cannot read ahead.
     ");
 }

@@ -1,15 +1,14 @@
-//! InnoDB's counters: its status variables as they are, and the figures that every engine answers
-//! for, made from them. They are the whole server's. Figures that a product or version does not
-//! count are unknown.
+//! The server's counters: its status variables as they are, and the figures that every engine answers
+//! for, made from them. Figures that a product or version does not count are unknown.
 
 use std::collections::BTreeMap;
 
-use super::super::client::{Client, Error};
-use super::super::storage::{FILE_COUNTS, StorageCounters, status, without_resets};
+use super::client::{Client, Error};
 use super::page_layout::PAGE_BYTES;
+use super::resets::{FILE_COUNTS, without_resets};
 use petal_engine::server::reset_watch::ResetWatch;
 use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
-use petal_model::stats::delta;
+use petal_model::stats::{COUNT_MAX, delta};
 
 /// The waits that petal names, as performance_schema counts them by kind of file: the reads by
 /// sessions alone, the log's by all threads.
@@ -59,8 +58,13 @@ const LOG_SYNCS: &str = "Innodb_os_log_fsyncs";
 const PS_PER_NS: u64 = 1000;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// State of counting on one server.
-pub struct InnodbCounters {
+/// The way to have the server time its reads.
+pub const UNTIMED: &str = "Start the server with performance_schema=ON and room for all accounts \
+    (Performance_schema_accounts_lost is 0). Let petal's user read it (GRANT SELECT ON \
+    performance_schema.* TO the user).";
+
+/// State of counting on one server, with the necessary facts of the snapshot before.
+pub struct ServerCounters {
     /// None if the server does not name a size that InnoDB has.
     page_bytes: Option<u64>,
     is_timed: bool,
@@ -71,7 +75,8 @@ pub struct InnodbCounters {
     cycles: CheckpointCycles,
 }
 
-impl InnodbCounters {
+impl ServerCounters {
+    /// Starts counting on a connection.
     pub fn new(client: &mut Client) -> Result<Self, Error> {
         Ok(Self {
             page_bytes: Some(client.query_one::<u32>("SELECT @@innodb_page_size")?)
@@ -83,6 +88,76 @@ impl InnodbCounters {
             cycles: CheckpointCycles::default(),
         })
     }
+
+    /// Reads I/O, waits and raw counts. Those that `resets` knows to have begun again are left out.
+    pub fn read(
+        &mut self,
+        client: &mut Client,
+        resets: &mut ResetWatch,
+    ) -> Result<Counters, Error> {
+        let mut raw = status(client, STATUS)?;
+        let history = raw.remove(HISTORY);
+        let lost: u64 = LOST.iter().filter_map(|name| raw.remove(*name)).sum();
+        let mut files: Vec<FileEvents> = match self.is_timed {
+            true => client.query(FILES)?,
+            false => Vec::new(),
+        };
+        let mut by_sessions: Option<(u64, u64)> = match self.is_timed && lost == 0 {
+            true => Some(client.query_one(BY_SESSIONS)?),
+            false => None,
+        };
+        let counts = files.iter().flat_map(file_counts).chain(session_counts(by_sessions));
+        without_resets(&mut raw, counts, resets);
+        if resets.is_lost(FILE_COUNTS) {
+            files.clear();
+            by_sessions = None;
+        }
+        let log_file_bytes = log_file_bytes(&raw, self.log_block_bytes);
+        let mut waits = status_waits(&raw);
+        waits.extend(by_sessions.map(read_wait));
+        if !files.is_empty() {
+            waits.extend(files.iter().flat_map(file_waits));
+            if let Some(syncs) = log_syncs(&raw, &files) {
+                raw.insert(LOG_SYNCS.to_owned(), syncs);
+            }
+        }
+        let positions = log_position(&raw).zip(first_known(
+            &raw,
+            "Innodb_lsn_last_checkpoint",
+            "Innodb_redo_log_checkpoint_lsn",
+        ));
+        if let Some((log, checkpoint)) = positions {
+            self.cycles.look(log, checkpoint, self.log_bytes);
+            raw.insert(CommonCounter::Checkpoints.name().to_owned(), self.cycles.ended);
+            if self.log_bytes.is_some() {
+                let forced = self.cycles.forced;
+                raw.insert(CommonCounter::CheckpointsByLogSize.name().to_owned(), forced);
+            }
+        }
+        let doublewrite = raw
+            .get("Innodb_dblwr_pages_written")
+            .and_then(|pages| pages.checked_mul(self.page_bytes?));
+        let history = history.or_else(|| history_length(client));
+        for (counter, value) in [
+            (CommonCounter::UnpurgedTransactions, history),
+            (CommonCounter::DoublewriteBytes, doublewrite),
+            (CommonCounter::LogFileBytes, log_file_bytes),
+            (CommonCounter::FreeBlockWaits, raw.get("Innodb_buffer_pool_wait_free").copied()),
+        ] {
+            raw.extend(value.map(|value| (counter.name().to_owned(), value)));
+        }
+        Ok(Counters { io: io_counts(&raw, self.page_bytes), waits, raw, ..Counters::default() })
+    }
+}
+
+/// Status variables that are numbers, as a SHOW GLOBAL STATUS of some names answers.
+fn status(client: &mut Client, sql: &str) -> Result<BTreeMap<String, u64>, Error> {
+    let status: Vec<(String, String)> = client.query(sql)?;
+    let number = |(name, value): (String, String)| {
+        let count = value.parse().ok().filter(|count| *count <= COUNT_MAX);
+        count.map(|count| (name, count))
+    };
+    Ok(status.into_iter().filter_map(number).collect())
 }
 
 /// True if the server times the sessions' reads and writes of data, and petal may see it.
@@ -167,63 +242,6 @@ impl CheckpointCycles {
             self.ended += 1;
             self.forced += u64::from(std::mem::take(&mut self.is_forced));
         }
-    }
-}
-
-impl StorageCounters for InnodbCounters {
-    fn read(&mut self, client: &mut Client, resets: &mut ResetWatch) -> Result<Counters, Error> {
-        let mut raw = status(client, STATUS)?;
-        let history = raw.remove(HISTORY);
-        let lost: u64 = LOST.iter().filter_map(|name| raw.remove(*name)).sum();
-        let mut files: Vec<FileEvents> = match self.is_timed {
-            true => client.query(FILES)?,
-            false => Vec::new(),
-        };
-        let mut by_sessions: Option<(u64, u64)> = match self.is_timed && lost == 0 {
-            true => Some(client.query_one(BY_SESSIONS)?),
-            false => None,
-        };
-        let counts = files.iter().flat_map(file_counts).chain(session_counts(by_sessions));
-        without_resets(&mut raw, counts, resets);
-        if resets.is_lost(FILE_COUNTS) {
-            files.clear();
-            by_sessions = None;
-        }
-        let log_file_bytes = log_file_bytes(&raw, self.log_block_bytes);
-        let mut waits = status_waits(&raw);
-        waits.extend(by_sessions.map(read_wait));
-        if !files.is_empty() {
-            waits.extend(files.iter().flat_map(file_waits));
-            if let Some(syncs) = log_syncs(&raw, &files) {
-                raw.insert(LOG_SYNCS.to_owned(), syncs);
-            }
-        }
-        let positions = log_position(&raw).zip(first_known(
-            &raw,
-            "Innodb_lsn_last_checkpoint",
-            "Innodb_redo_log_checkpoint_lsn",
-        ));
-        if let Some((log, checkpoint)) = positions {
-            self.cycles.look(log, checkpoint, self.log_bytes);
-            raw.insert(CommonCounter::Checkpoints.name().to_owned(), self.cycles.ended);
-            if self.log_bytes.is_some() {
-                let forced = self.cycles.forced;
-                raw.insert(CommonCounter::CheckpointsByLogSize.name().to_owned(), forced);
-            }
-        }
-        let doublewrite = raw
-            .get("Innodb_dblwr_pages_written")
-            .and_then(|pages| pages.checked_mul(self.page_bytes?));
-        let history = history.or_else(|| history_length(client));
-        for (counter, value) in [
-            (CommonCounter::UnpurgedTransactions, history),
-            (CommonCounter::DoublewriteBytes, doublewrite),
-            (CommonCounter::LogFileBytes, log_file_bytes),
-            (CommonCounter::FreeBlockWaits, raw.get("Innodb_buffer_pool_wait_free").copied()),
-        ] {
-            raw.extend(value.map(|value| (counter.name().to_owned(), value)));
-        }
-        Ok(Counters { io: io_counts(&raw, self.page_bytes), waits, raw, ..Counters::default() })
     }
 }
 

@@ -2,11 +2,13 @@
 //! the leaf pages of its clustered index exactly. As InnoDB keeps no empty leaf pages, as many rows
 //! as leaf pages are one row in each.
 
-use super::super::client::Client;
-use super::super::errors::AtServer as _;
-use super::super::schema;
+use super::client::Client;
+use super::errors::AtServer as _;
+use super::schema;
 use petal_engine::{EngineError, Placement, Result};
 
+/// The view with which a load is proved.
+pub const PROOF_VIEW: &str = "mysql.innodb_index_stats";
 const SOURCE: &str = "COUNT(*) and mysql.innodb_index_stats";
 
 /// Analyzes the main table under this name, and counts its rows and leaf pages.

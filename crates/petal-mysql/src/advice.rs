@@ -1,4 +1,4 @@
-//! Advice: what to change in InnoDB if a finding asks for it. The sentences go into the record, so
+//! Advice: what to change in the server if a finding asks for it. The sentences go into the record, so
 //! that reports advise without knowing the engine.
 
 use std::collections::BTreeMap;
