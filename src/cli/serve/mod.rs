@@ -29,7 +29,9 @@ use super::http::{self, HttpAnswer, HttpRequest};
 use super::live::feed::{LiveFeed, WorkSeen};
 use super::live::follow::is_at_work;
 use super::pages::{self, cell_of, failed, page_of, report_of};
-use super::{compare, metrics, report, signals};
+#[cfg(feature = "xlsx")]
+use super::report;
+use super::{compare, metrics, signals};
 use shelf::Shelf;
 
 const EXAMPLES: &str = "\
