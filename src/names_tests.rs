@@ -68,7 +68,7 @@ fn is_engine(crate_name: &str) -> bool {
 }
 
 /// Names of types that several engines have, one each, or share: the same thing everywhere.
-const OF_EACH_ENGINE: [&str; 26] = [
+const OF_EACH_ENGINE: [&str; 28] = [
     "Address",
     "Answer",
     "Arguments",
@@ -81,12 +81,14 @@ const OF_EACH_ENGINE: [&str; 26] = [
     "Filling",
     "Loader",
     "LockedSettings",
+    "LoginRules",
     "OpenDatabase",
     "Options",
     "ReaderState",
     "Result",
     "Row",
     "ServerLoop",
+    "ServerPlace",
     "Settling",
     "Shared",
     "SslMode",

@@ -66,12 +66,12 @@ impl<'a> FactsWatch<'a> {
         watch
     }
 
-    /// Looks at the limits, and at the server's facts if they may have changed; `at_s` is the time
-    /// since the trigger. Returns the changes, and names each on the console.
-    pub fn look(&mut self, at_s: f64) -> &[FactChange] {
+    /// Looks at the limits, and at the facts of a server that `answers` if they may have changed;
+    /// `at_s` is the time since the trigger. Returns the changes, and names each on the console.
+    pub fn look(&mut self, at_s: f64, answers: bool) -> &[FactChange] {
         let before = self.proof.changes.len();
         self.look_at_limits(at_s);
-        if let Some(server) = self.server.filter(|_| self.mark.is_some()) {
+        if let Some(server) = self.server.filter(|_| self.mark.is_some() && answers) {
             // A server that does not answer is asked again in the next second.
             match server.settings_mark() {
                 Ok(mark) if mark == self.mark => self.looked_s = at_s,

@@ -195,7 +195,7 @@ impl<'a> Sampler<'a> {
             self.gap(format!("the database's counters could not be sampled: {why}"));
         });
         if let Some(facts) = &mut self.parts.facts {
-            self.changed.extend_from_slice(facts.look(at_s));
+            self.changed.extend_from_slice(facts.look(at_s, counters.is_ok()));
         }
         let os = self.parts.watching.as_mut().map(|watching| watching.look(at_s));
         let os = os.map(|(sample, written)| {

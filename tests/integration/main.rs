@@ -29,6 +29,7 @@ mod hooks;
 mod hostile_records;
 mod hostile_servers;
 mod hosts;
+mod impostor;
 mod injector;
 mod interference;
 mod json;

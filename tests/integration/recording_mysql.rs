@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::{PermissionsExt as _, fchown};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 
-use crate::recording_servers::{SECRET, listen, serve_on, words};
+use crate::recording_servers::{SECRET, listen, words};
 use crate::server_mysql::mariadb;
 use crate::support::{Workplace, is_long, skip};
 
@@ -179,36 +179,6 @@ fn an_option_file_that_any_user_can_change_is_not_read() {
 const KEY_REQUEST: &[u8] = b"\x01\0\0\x03\x02";
 
 #[test]
-fn a_server_without_tls_is_not_asked_for_a_key_for_the_password() {
-    if !rustix::process::geteuid().is_root() {
-        return skip("only root can make a socket another user's");
-    }
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    fchown(&listener, Some(12345), None).unwrap();
-    let (port, received) = serve_on(listener, |stream| ASKS_FOR_PASSWORD.serve(stream));
-    let work = Workplace::new();
-    let check = |url: String| work.petal(["check", "--db", &url]).exits(3);
-    let url = format!("mysql://anna:{SECRET}@127.0.0.1:{port}/own");
-    for url in [url.clone(), format!("{url}?ssl_mode=DISABLED")] {
-        check(url).telling(&["the server has no TLS", "get_server_public_key=1"]);
-        assert!(received.recv().unwrap().is_empty(), "neither user nor password");
-    }
-    // An authority that is named asks for TLS, too, with a password or without.
-    let cnf = format!(
-        "[client]\nssl-ca={}\nssl-verify-server-cert\n",
-        "/etc/ssl/certs/ca-certificates.crt"
-    );
-    let cnf = work.write("client.cnf", cnf);
-    let verifying = format!("mysql://anna@127.0.0.1:{port}/own?defaults_file={}", cnf.display());
-    check(verifying).telling(&["the server has no TLS"]);
-    assert!(received.recv().unwrap().is_empty());
-    // Only the caller's option sends the request for the key.
-    check(format!("{url}?get_server_public_key=1"));
-    let heard: Vec<Vec<u8>> = received.try_iter().collect();
-    assert!(heard.iter().any(|heard| heard.ends_with(KEY_REQUEST)), "{heard:?}");
-}
-
-#[test]
 fn a_server_of_petals_own_user_on_this_host_may_have_the_password_without_tls() {
     let (port, received) = listen(|stream| ASKS_FOR_PASSWORD.serve(stream));
     let work = Workplace::new();
@@ -216,8 +186,13 @@ fn a_server_of_petals_own_user_on_this_host_may_have_the_password_without_tls() 
     work.petal(["check", "--db", &url]).exits(3);
     let heard: Vec<Vec<u8>> = received.try_iter().collect();
     assert!(heard.iter().any(|heard| heard.ends_with(KEY_REQUEST)), "{heard:?}");
-    // A caller who asks for verification gets it.
-    let url = format!("{url}?ssl_ca=/etc/ssl/certs/ca-certificates.crt");
-    work.petal(["check", "--db", &url]).exits(3).telling(&["the server has no TLS"]);
-    assert!(received.recv().unwrap().is_empty());
+    // A caller who asks for verification gets it, with a password or without.
+    let authority = "/etc/ssl/certs/ca-certificates.crt";
+    let cnf = format!("[client]\nssl-ca={authority}\nssl-verify-server-cert\n");
+    let cnf = work.write("client.cnf", cnf).display().to_string();
+    let without = format!("mysql://anna@127.0.0.1:{port}/own?defaults_file={cnf}");
+    for url in [format!("{url}?ssl_ca={authority}"), without] {
+        work.petal(["check", "--db", &url]).exits(3).telling(&["the server has no TLS"]);
+        assert!(received.recv().unwrap().is_empty());
+    }
 }

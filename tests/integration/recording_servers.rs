@@ -17,13 +17,7 @@ pub const SECRET: &str = "t0p-s3cret";
 pub fn listen(
     serve: impl Fn(&mut TcpStream) -> Vec<u8> + Send + 'static,
 ) -> (u16, Receiver<Vec<u8>>) {
-    serve_on(TcpListener::bind("127.0.0.1:0").unwrap(), serve)
-}
-
-pub fn serve_on(
-    listener: TcpListener,
-    serve: impl Fn(&mut TcpStream) -> Vec<u8> + Send + 'static,
-) -> (u16, Receiver<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (sender, received) = channel();
     thread::spawn(move || {

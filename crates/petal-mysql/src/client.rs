@@ -1,15 +1,14 @@
 //! A connection: questions and answers. The thread that works with it polls the driver itself,
 //! under a timeout policy.
 
+use std::future::Future;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
 use mysql_async::prelude::{FromRow, Protocol, Queryable as _, StatementLike};
-use mysql_async::{
-    Conn, DriverError, Opts, Params, QueryResult, Row, ServerError, Statement, Value,
-};
+use mysql_async::{Conn, DriverError, Params, QueryResult, Row, ServerError, Statement, Value};
 use tokio::time::timeout;
 
 use petal_engine::server::answer::{AnswerSize, TOO_LONG};
@@ -36,6 +35,9 @@ pub enum Error {
          greeting, {id} by the server"
     )]
     Pooler { greeted: u32, id: u64 },
+    /// petal refuses the server that answers.
+    #[error("{0}")]
+    WrongServer(String),
     #[error("the driver panicked as it logged on")]
     DriverPanicked,
     #[error("no runtime for a connection: {0}")]
@@ -106,33 +108,15 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects and logs in within `limit`, TLS included, unless it is interrupted. Of several
-    /// `ways` the next is tried if the server has no TLS.
+    /// Waits for a log-on within `limit`, unless it is interrupted.
     pub fn open(
         server: &str,
-        ways: &[Opts],
-        limit: Duration,
-        is_interrupted: &dyn Fn() -> bool,
-    ) -> Result<Self, Error> {
-        let mut opened = Err(Error::Interrupted);
-        for opts in ways {
-            opened = Self::open_one(server, opts, limit, is_interrupted);
-            if !opened.as_ref().is_err_and(Error::is_without_tls) {
-                break;
-            }
-        }
-        opened
-    }
-
-    fn open_one(
-        server: &str,
-        opts: &Opts,
+        logging_on: impl Future<Output = Result<Conn, Error>>,
         limit: Duration,
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Error> {
         let runtime = runtime().build()?;
-        let connecting =
-            || FutureWait::connect(runtime, limit, is_interrupted, Conn::new(opts.clone()));
+        let connecting = || FutureWait::connect(runtime, limit, is_interrupted, logging_on);
         // The driver panics if an account of the plugin parsec has no password.
         let connected = catch_unwind(AssertUnwindSafe(connecting));
         let (conn, wait) = connected.map_err(|_| Error::DriverPanicked)??;

@@ -1,22 +1,26 @@
 //! Connections: ways to a server, first questions, and how petal cancels a statement from another
 //! connection.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mysql_async::{ClientIdentity, Opts, OptsBuilder, SslOpts};
+use mysql_async::{ClientIdentity, Conn, DriverError, Opts, OptsBuilder, SslOpts};
+use tokio::net::lookup_host;
 
 use super::client::{Client, Error};
 use super::errors::{engine_error, words};
-use super::listener;
+use super::log_on::{ServerPlace, log_on};
 use super::options::{Address, Options, SslMode, TlsOptions};
 use petal_engine::server::endpoint::{
     BRIEF, EndpointState, KEEPALIVE, LOCK_LIMIT, LOOK_LOCK_LIMIT,
 };
 use petal_engine::server::liveness::{SILENCE, ServerState};
+use petal_engine::server::login::{KnownLogin, LoginStrength, Protection};
+use petal_engine::server::peer::{PeerRule, SocketPeer};
 use petal_engine::server::wait_monitor::{LockWait, WaitMonitor};
 use petal_engine::{Caller, EngineError, Result};
 
@@ -32,6 +36,46 @@ const IDLE_LIMIT_S: u32 = 31_536_000;
 const SEE_ALL_NODES: [&str; 2] =
     ["SET SESSION wsrep_sync_wait = 7", "SET SESSION group_replication_consistency = 'BEFORE'"];
 
+/// A way to log on.
+#[derive(Clone)]
+struct Way {
+    opts: OptsBuilder,
+    protection: Protection,
+}
+
+/// Rules for all logins at one server.
+struct LoginRules {
+    peer: PeerRule,
+    known: KnownLogin,
+    has_password: bool,
+    /// Any server may have the password, encrypted with its own key.
+    gives_password: bool,
+    /// A server of a trusted user of this host let petal in.
+    is_here: AtomicBool,
+}
+
+impl LoginRules {
+    /// Whether a trusted user of this host answers.
+    fn is_trusted(&self, peer: Option<SocketPeer>) -> bool {
+        peer.is_some_and(|peer| peer != SocketPeer::Elsewhere && self.peer.check(peer).is_ok())
+    }
+
+    /// Refuses a peer that is not to have the password this way.
+    fn check(&self, way: &Way, peer: SocketPeer) -> Result<(), Error> {
+        let login = LoginStrength { protection: way.protection, method: None };
+        self.known.check(login).map_err(Error::WrongServer)?;
+        let is_safe = way.protection == Protection::Verified || self.gives_password;
+        let is_given = self.has_password && !is_safe;
+        if self.peer.required().is_some() || is_given {
+            self.peer.check(peer).map_err(Error::WrongServer)?;
+        }
+        match is_given && way.protection == Protection::Plain && peer == SocketPeer::Elsewhere {
+            true => Err(mysql_async::Error::from(DriverError::NoClientSslFlagFromServer).into()),
+            false => Ok(()),
+        }
+    }
+}
+
 /// A server of the run.
 #[derive(Clone)]
 pub struct Endpoint {
@@ -39,27 +83,34 @@ pub struct Endpoint {
     /// `host:port`, or the socket.
     pub name: String,
     /// Ways to connect; the second one if the server has no TLS and it is only preferred.
-    ways: Vec<Opts>,
-    /// The ways instead of these if the port's listener on this host is trusted.
-    ways_if_trusted: Option<Vec<Opts>>,
+    ways: Vec<Way>,
+    rules: Arc<LoginRules>,
     pub state: EndpointState,
     /// The account was let in before, by any clone of this endpoint.
     is_let_in: Arc<AtomicBool>,
 }
 
 impl Endpoint {
-    pub fn all(options: &Options) -> Vec<Self> {
+    /// The servers; logins at all of them are compared with `known`, if there is one.
+    pub fn all(options: &Options, known: Option<&KnownLogin>) -> Vec<Self> {
         // The driver takes the process's provider, which another part may have chosen already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let addresses = options.addresses.iter();
         let endpoints = addresses.map(|address| {
-            let usual = ways(options, address, options.tls.gives_password);
-            let if_trusted = address.is_on_this_host().then(|| ways(options, address, true));
+            let is_socket = matches!(address, Address::Socket(_));
+            let password = options.password.as_ref().map(|password| password.expose());
+            let rules = LoginRules {
+                peer: options.peer.clone(),
+                known: known.filter(|_| !is_socket).cloned().unwrap_or_default(),
+                has_password: password.is_some_and(|password| !password.is_empty()),
+                gives_password: options.tls.gives_password,
+                is_here: AtomicBool::new(false),
+            };
             Self {
                 name: address.name(),
                 address: address.clone(),
-                ways_if_trusted: if_trusted.filter(|ways| *ways != usual),
-                ways: usual,
+                ways: ways(options, address),
+                rules: Arc::new(rules),
                 state: EndpointState::new(options.connect_timeout),
                 is_let_in: Arc::default(),
             }
@@ -67,9 +118,13 @@ impl Endpoint {
         endpoints.collect()
     }
 
-    /// The way without TLS, if the user's options permit one.
-    pub fn plain_way(&self) -> Option<&Opts> {
-        self.ways_now().iter().find(|way| way.ssl_opts().is_none())
+    /// The way without TLS, for a program that connects after petal did; none if the password must
+    /// not go there without.
+    pub fn plain_way(&self) -> Option<Opts> {
+        let way = self.ways.iter().find(|way| way.protection == Protection::Plain)?;
+        let LoginRules { has_password, gives_password, is_here, .. } = self.rules.as_ref();
+        let is_given = !has_password || *gives_password || is_here.load(Ordering::Relaxed);
+        is_given.then(|| way.opts.clone().into())
     }
 
     /// Connects for work that may be long: it is waited for as long as the server lives. A signal of
@@ -135,7 +190,7 @@ impl Endpoint {
         caller: Option<&Caller>,
     ) -> Result<Client, Error> {
         let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
-        let open = || Client::open(&self.name, self.ways_now(), limit, &is_interrupted);
+        let open = || Client::open(&self.name, self.log_on(), limit, &is_interrupted);
         let mut client = open();
         // The driver drops a zero at the end of a nonce, one in 256, and signs another one (ed25519). An
         // account that was let in before is no wrong password.
@@ -155,12 +210,55 @@ impl Endpoint {
         opened
     }
 
-    /// Returns the ways to connect now: a server may end, and another user listen on its port.
-    fn ways_now(&self) -> &[Opts] {
-        match (&self.ways_if_trusted, &self.address) {
-            (Some(ways), Address::Tcp { port, .. }) if listener::is_trusted(*port) => ways,
-            _ => &self.ways,
+    /// Logs on at the first of the server's addresses that can be reached.
+    async fn log_on(&self) -> Result<Conn, Error> {
+        let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable).into();
+        for place in self.places().await? {
+            match self.log_on_at(&place).await {
+                (Err(error), None) => failed = error,
+                (ended, _) => return ended,
+            }
         }
+        Err(failed)
+    }
+
+    async fn places(&self) -> io::Result<Vec<ServerPlace>> {
+        let (host, port) = match &self.address {
+            Address::Socket(_) => return Ok(vec![ServerPlace::Socket]),
+            Address::Tcp { host, port } => (host.as_str(), *port),
+        };
+        // No name server decides which host this is.
+        let this_host: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+        if host == "localhost" {
+            return Ok(this_host.map(|ip| ServerPlace::Tcp(SocketAddr::new(ip, port))).into());
+        }
+        Ok(lookup_host((host, port)).await?.map(ServerPlace::Tcp).collect())
+    }
+
+    /// Returns also the peer, if it was reached.
+    async fn log_on_at(&self, place: &ServerPlace) -> (Result<Conn, Error>, Option<SocketPeer>) {
+        let rules = &self.rules;
+        let mut met = None;
+        let mut ended = Err(Error::Interrupted);
+        for way in &self.ways {
+            // Nothing is sent to a peer that is known not to be allowed this way.
+            if let Some(Err(refused)) = met.map(|peer| rules.check(way, peer)) {
+                return (Err(refused), met);
+            }
+            let allows = |peer| {
+                met = Some(peer);
+                rules.check(way, peer)
+            };
+            ended = log_on(way.to(place), place, allows).await;
+            if ended.is_ok() {
+                rules.known.keep(LoginStrength { protection: way.protection, method: None });
+                rules.is_here.store(rules.is_trusted(met), Ordering::Relaxed);
+            }
+            if !ended.as_ref().is_err_and(Error::is_without_tls) {
+                break;
+            }
+        }
+        (ended, met)
     }
 
     /// Asks the server for the state of a silent connection of petal's.
@@ -254,8 +352,18 @@ fn first_settings(lock_limit: Duration) -> String {
     )
 }
 
-/// Makes the ways to connect. Without `gives_password` no password goes over TCP but with TLS.
-fn ways(options: &Options, address: &Address, gives_password: bool) -> Vec<Opts> {
+impl Way {
+    fn to(&self, place: &ServerPlace) -> Opts {
+        match place {
+            ServerPlace::Socket => self.opts.clone().into(),
+            ServerPlace::Tcp(address) => {
+                self.opts.clone().resolved_ips(Some([address.ip()])).into()
+            }
+        }
+    }
+}
+
+fn ways(options: &Options, address: &Address) -> Vec<Way> {
     let builder = OptsBuilder::default()
         .user(Some(options.user.as_str()))
         .pass(options.password.as_ref().map(|password| password.expose().to_owned()))
@@ -270,23 +378,21 @@ fn ways(options: &Options, address: &Address, gives_password: bool) -> Vec<Opts>
     let builder = match address {
         Address::Socket(path) => {
             // Nobody is in between; servers do not speak TLS on sockets.
-            return vec![builder.socket(Some(path.as_str())).into()];
+            let opts = builder.socket(Some(path.as_str()));
+            return vec![Way { opts, protection: Protection::Plain }];
         }
         Address::Tcp { host, port } => builder.ip_or_hostname(host.as_str()).tcp_port(*port),
     };
-    // No name server decides which host this is.
-    let this_host: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
-    let is_named = matches!(address, Address::Tcp { host, .. } if host == "localhost");
-    let builder = builder.resolved_ips(is_named.then_some(this_host));
-    let plain = || Opts::from(builder.clone());
-    let secured = || Opts::from(builder.clone().ssl_opts(ssl_opts(&options.tls)));
-    // The driver sends the password to each server that has no TLS and hands out a key for it.
-    let is_given = options.password.as_ref().is_some_and(|password| !password.expose().is_empty());
+    let plain = || Way { opts: builder.clone(), protection: Protection::Plain };
+    let secured = |protection| {
+        let opts = builder.clone().ssl_opts(ssl_opts(&options.tls));
+        Way { opts, protection }
+    };
     match options.tls.mode {
-        _ if is_given && !gives_password => vec![secured()],
         SslMode::Disabled => vec![plain()],
-        SslMode::Preferred => vec![secured(), plain()],
-        _ => vec![secured()],
+        SslMode::Preferred => vec![secured(Protection::Encrypted), plain()],
+        SslMode::Required => vec![secured(Protection::Encrypted)],
+        SslMode::VerifyCa | SslMode::VerifyIdentity => vec![secured(Protection::Verified)],
     }
 }
 
@@ -305,4 +411,55 @@ fn ssl_opts(tls: &TlsOptions) -> SslOpts {
         ))
         // mysql_async 0.37.1 knows the error to pass by from words that rustls no longer uses.
         .with_danger_skip_domain_validation(tls.mode == SslMode::VerifyCa)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_goes_without_tls_to_trusted_users_of_this_host_alone() {
+        let stranger = SocketPeer::User(4_000_000_000);
+        let rules = |has_password, gives_password| LoginRules {
+            peer: PeerRule::default(),
+            known: KnownLogin::default(),
+            has_password,
+            gives_password,
+            is_here: AtomicBool::default(),
+        };
+        let allowed = |rules: &LoginRules, protection| {
+            let way = Way { opts: OptsBuilder::default(), protection };
+            let peers = [SocketPeer::User(0), stranger, SocketPeer::Elsewhere];
+            peers.map(|peer| rules.check(&way, peer).is_ok())
+        };
+        let usual = rules(true, false);
+        assert_eq!(allowed(&usual, Protection::Plain), [true, false, false]);
+        let far = usual.check(&ways_of("DISABLED")[0], SocketPeer::Elsewhere).unwrap_err();
+        assert!(far.is_without_tls(), "{far}");
+        assert_eq!(allowed(&usual, Protection::Encrypted), [true, false, true]);
+        assert_eq!(allowed(&usual, Protection::Verified), [true; 3]);
+        assert_eq!(allowed(&rules(true, true), Protection::Plain), [true; 3]);
+        assert_eq!(allowed(&rules(false, false), Protection::Plain), [true; 3]);
+        let named =
+            LoginRules { peer: PeerRule::new(Some("4000000000")).unwrap(), ..rules(false, false) };
+        assert_eq!(allowed(&named, Protection::Verified), [false, true, true]);
+        usual.known.keep(LoginStrength { protection: Protection::Encrypted, method: None });
+        assert_eq!(allowed(&usual, Protection::Plain), [false; 3], "less than the first login");
+    }
+
+    fn ways_of(mode: &str) -> Vec<Way> {
+        let url = format!("mysql://u@127.0.0.1/d?ssl_mode={mode}&defaults_file=/dev/null");
+        let url = petal_model::settings::url::TargetUrl::parse(&url).unwrap();
+        let options = Options::new(&url, None, &|_| None).unwrap();
+        ways(&options, &options.addresses[0])
+    }
+
+    #[test]
+    fn tls_is_left_out_only_where_it_is_preferred_or_disabled() {
+        use Protection::{Encrypted, Plain};
+        let protections = |mode| ways_of(mode).iter().map(|way| way.protection).collect::<Vec<_>>();
+        assert_eq!(protections("PREFERRED"), [Encrypted, Plain]);
+        assert_eq!(protections("DISABLED"), [Plain]);
+        assert_eq!(protections("REQUIRED"), [Encrypted]);
+    }
 }

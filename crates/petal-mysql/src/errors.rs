@@ -7,6 +7,7 @@ use mysql_async::prelude::FromRow;
 use super::client::{Client, Error, LOCK_TIMEOUT, QUERY_INTERRUPTED};
 use petal_engine::server::answer::bounded;
 use petal_engine::server::failure::StatementErrorKind;
+use petal_engine::server::peer::PEER_HINT;
 use petal_engine::{EngineError, Result};
 
 pub const NO_SUCH_TABLE: u16 = 1146;
@@ -75,6 +76,7 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
     }
     let text = format!("{server}: {doing}: {}; {}", words(error), hint(error));
     match error.code() {
+        None if matches!(error, Error::WrongServer(_)) => EngineError::WrongServer(text),
         None => EngineError::Environment(text),
         // Files that cannot be written, connections, privileges, full, read-only, locks, going away.
         Some(
@@ -112,6 +114,8 @@ pub fn hint(error: &Error) -> &'static str {
         return if matches!(error, Error::Silent(_)) {
             "see whether the server is stopped, or something on the network path holds its packets \
              back"
+        } else if matches!(error, Error::WrongServer(_)) {
+            PEER_HINT
         } else if matches!(error, Error::Pooler { .. }) {
             "connect to the server itself: its own host and port"
         } else if error.is_other_log_on() {

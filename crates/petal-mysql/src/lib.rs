@@ -1,7 +1,7 @@
 //! MySQL 8.0 and MariaDB 10.6, and later, with InnoDB: the tables of all petal schemas in one
 //! database.
 //!
-//! - `options`, `option_files`, `connect`, `listener`, `errors`, `servers`: connections and
+//! - `options`, `option_files`, `connect`, `log_on`, `errors`, `servers`: connections and
 //!   the meaning of errors; `client`: questions and answers on one connection
 //! - `in_use`: the locks that keep setup and drop from the data of a run
 //! - `schema`, `load`, `filling`: the data and how they are made; `page_layout`, `placement`: how each
@@ -31,8 +31,8 @@ mod errors;
 mod facts;
 mod filling;
 mod in_use;
-mod listener;
 mod load;
+mod log_on;
 mod neighbours;
 mod option_files;
 mod options;

@@ -48,6 +48,8 @@ impl KnownNeighbours for Mysql {
 impl Mysql {
     /// A dump of the database in one transaction.
     fn dump(&self) -> Result<NeighbourWork> {
+        let version: String =
+            self.connect_first()?.ask_row("asking for its version", "SELECT VERSION()")?;
         let way = self.first().plain_way().ok_or_else(|| {
             EngineError::Setting(format!(
                 "backup: {} takes the password only by TLS, whose options petal does not hand to the \
@@ -68,8 +70,6 @@ impl Mysql {
         let fixed = fixed.map(str::to_owned);
         let database = way.db_name().map(str::to_owned);
         let password = way.pass().map(|word| ("MYSQL_PWD", word.to_owned()));
-        let version: String =
-            self.connect_first()?.ask_row("asking for its version", "SELECT VERSION()")?;
         Ok(NeighbourWork::Program {
             path: find_program(&dump_programs(&version))?,
             arguments: place.into_iter().chain(of_user).chain(fixed).chain(database).collect(),

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use super::option_files;
 use petal_engine::server::endpoint::{CONNECT_TIMEOUT_DEFAULT, host_and_port, is_this_host};
+use petal_engine::server::peer::PeerRule;
 use petal_engine::url_option::{Environment, UrlOptions};
 use petal_engine::{EngineError, Result};
 use petal_model::settings::url::{Secret, TargetUrl, UrlHost};
 
 const OPTIONS: UrlOptions = UrlOptions("mysql");
 const PORT_DEFAULT: u16 = 3306;
-/// Paths at which packages put the socket, most usual first.
-const SOCKETS: [&str; 3] =
-    ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
+/// Paths at which packages put the socket, most usual first. Any user can make one in /tmp.
+const SOCKETS: [&str; 2] = ["/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock"];
 
 /// A server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,18 +81,21 @@ pub struct Options {
     pub password: Option<Secret>,
     pub database: String,
     pub tls: TlsOptions,
+    /// The user that the server on this host must have.
+    pub peer: PeerRule,
     pub connect_timeout: Duration,
 }
 
 /// Options of option files with which other programs trust less than petal would.
 const UNKNOWN_TRUST: [&str; 5] = ["ssl_capath", "ssl_crl", "ssl_crlpath", "ssl_fp", "ssl_fplist"];
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "connect_timeout",
     "defaults_file",
     "get_server_public_key",
     "host",
     "port",
+    "requirepeer",
     "socket",
     "ssl_ca",
     "ssl_cert",
@@ -161,6 +164,9 @@ impl Options {
             password,
             database,
             tls,
+            peer: PeerRule::new(named.get("requirepeer").map(String::as_str)).map_err(
+                |(name, why)| OPTIONS.refused("requirepeer", &name, why, "name the server's user"),
+            )?,
             connect_timeout: OPTIONS.connect_timeout(
                 given.get("connect_timeout", "").as_deref(),
                 CONNECT_TIMEOUT_DEFAULT,

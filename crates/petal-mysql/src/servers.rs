@@ -8,6 +8,7 @@ use mysql_async::Row;
 use super::connect::Endpoint;
 use super::options::Options;
 use petal_engine::server::clock::{self, ClockReading};
+use petal_engine::server::login::KnownLogin;
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
 use petal_engine::url_option::process_environment;
@@ -18,9 +19,11 @@ use petal_model::stats::os::ServerProcesses;
 
 /// The servers that the URL and SLOB's parameters name.
 pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
+    // Sessions that follow the data meet another server first in an outage.
+    let known = settings.reconnect.map(|_| KnownLogin::default());
     let of = |service: Option<&str>| {
         Options::new(&settings.db, service, &process_environment)
-            .map(|options| Endpoint::all(&options))
+            .map(|options| Endpoint::all(&options, known.as_ref()))
     };
     Servers::new(settings, || of(None), |name| of(Some(name)), false, |server| &server.name)
 }

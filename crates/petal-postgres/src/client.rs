@@ -21,7 +21,7 @@ use tokio_postgres::{
 };
 
 use super::locks::LOCK_TIMEOUT;
-use super::stream::{ConnectError, Incoming, ServerConnector};
+use super::stream::{ConnectError, Incoming, ServerConnector, ServerPlace};
 use petal_engine::server::answer::{AnswerSize, TOO_LONG};
 use petal_engine::server::endpoint::{CLOSE_LIMIT, LOCK_LIMIT};
 use petal_engine::server::future_wait::{FutureWait, WaitFailure, runtime};
@@ -40,7 +40,10 @@ pub enum Error {
     #[error(transparent)]
     Failed(#[from] tokio_postgres::Error),
     #[error("error connecting to server")]
-    Socket(#[source] io::Error),
+    Unreachable(#[source] io::Error),
+    /// petal refuses the server that answers.
+    #[error("{0}")]
+    WrongServer(String),
     /// The peer keeps the connection and does not answer; petal gave it up.
     #[error("{0}")]
     Silent(String),
@@ -98,7 +101,8 @@ impl Error {
 
     /// True when a server answered, if only to refuse the connection.
     pub fn is_answer(&self) -> bool {
-        self.code().is_some() || matches!(self, Self::Unwanted(_) | Self::Pooler { .. })
+        self.code().is_some()
+            || matches!(self, Self::Unwanted(_) | Self::Pooler { .. } | Self::WrongServer(_))
     }
 
     pub fn is_silence(&self) -> bool {
@@ -113,6 +117,7 @@ pub struct Client {
     // Dropped first: the connection then sends its end.
     asker: tokio_postgres::Client,
     wire: Wire,
+    place: ServerPlace,
 }
 
 /// The driver's side of a connection.
@@ -136,12 +141,13 @@ impl Client {
         let runtime = runtime().build().map_err(Error::Runtime)?;
         let connecting = connector.connect(config);
         let (connected, wait) = FutureWait::connect(runtime, limit, is_interrupted, connecting)?;
-        let (asker, connection) = connected.map_err(|error| match error {
+        let (asker, connection, place) = connected.map_err(|error| match error {
             ConnectError::Failed(error) => error.into(),
-            ConnectError::Socket(error) => Error::Socket(error),
+            ConnectError::Unreachable(error) => Error::Unreachable(error),
+            ConnectError::Refused(why) => Error::WrongServer(why),
         })?;
         let wire = Wire { connection, is_over: false, ended_by: None, wait };
-        Ok(Self { server: server.to_owned(), asker, wire })
+        Ok(Self { server: server.to_owned(), asker, wire, place })
     }
 
     /// Sets how long an answer is waited for from now on.
@@ -180,7 +186,8 @@ impl Client {
 
     /// `connector` as it was opened with; `limit` for the server to take the request.
     pub fn cancel_token(&self, connector: &ServerConnector, limit: Duration) -> CancelToken {
-        CancelToken { token: self.asker.cancel_token(), connector: connector.clone(), limit }
+        let (connector, place) = (connector.clone(), self.place.clone());
+        CancelToken { token: self.asker.cancel_token(), connector, place, limit }
     }
 
     /// The process number in the peer's greeting; `None` without one.
@@ -429,6 +436,7 @@ impl BufRead for CopyOut<'_> {
 pub struct CancelToken {
     token: tokio_postgres::CancelToken,
     connector: ServerConnector,
+    place: ServerPlace,
     limit: Duration,
 }
 
@@ -436,7 +444,7 @@ impl CancelToken {
     /// Asks the server to cancel, on a separate connection. No answer says whether it did.
     pub fn cancel(&self) {
         if let Ok(runtime) = runtime().build() {
-            let asked = self.connector.cancel(&self.token);
+            let asked = self.connector.cancel(&self.token, &self.place);
             let _ = runtime.block_on(async { timeout(self.limit, asked).await });
         }
     }

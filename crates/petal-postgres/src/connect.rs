@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_postgres::config::ChannelBinding;
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::types::FromSqlOwned;
 use tokio_postgres::{Config, Row, SimpleQueryMessage, Statement, ToStatement};
@@ -12,14 +13,17 @@ use tokio_postgres::{Config, Row, SimpleQueryMessage, Statement, ToStatement};
 use super::answer::Columns as _;
 use super::client::{CancelToken, Client, Error, Parameters};
 use super::libpq::Address;
+use super::login_watch::LoginRules;
 use super::options::Options;
 use super::stream::ServerConnector;
 use super::{locks, tls};
 use petal_engine::server::answer::bounded;
 use petal_engine::server::endpoint::{
-    BRIEF, EndpointState, KEEPALIVE, LOCK_LIMIT, LOOK_LOCK_LIMIT, is_this_host,
+    BRIEF, EndpointState, LOCK_LIMIT, LOOK_LOCK_LIMIT, is_this_host,
 };
 use petal_engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
+use petal_engine::server::login::KnownLogin;
+use petal_engine::server::peer::PEER_HINT;
 use petal_engine::server::wait_monitor::{LockWait, WaitMonitor};
 use petal_engine::{Caller, EngineError, Result};
 
@@ -75,47 +79,39 @@ pub struct OpenedConnection {
 }
 
 impl Endpoint {
-    pub fn all(options: Options) -> Result<Vec<Self>> {
+    /// The URL's servers; logins at all of them are compared with `known`, if there is one.
+    pub fn all(options: Options, known: Option<&KnownLogin>) -> Result<Vec<Self>> {
         let options = Arc::new(options);
-        let tls = tls::connector(&options.tls)?;
+        let (tls, is_verified) = tls::connector(&options.tls)?;
         let addresses = options.addresses.iter().zip(&options.passwords);
         let endpoints = addresses.map(|(address, password)| {
             let mut config = ServerConnector::config();
-            // A certificate cannot name a folder.
-            let host = match address.ip {
-                Some(ip) if address.host.starts_with('/') => ip.to_string(),
-                _ => address.host.clone(),
-            };
             config
-                .host(host)
-                .port(address.port)
                 .user(&options.user)
                 .dbname(&options.database)
-                .channel_binding(options.channel_binding)
-                // A server that vanishes without closing is found out within half a minute.
-                .keepalives_idle(KEEPALIVE)
-                .keepalives_interval(KEEPALIVE / 2)
-                .keepalives_retries(3)
-                .tcp_user_timeout(KEEPALIVE * 3);
-            if let Some(ip) = address.ip {
-                config.hostaddr(ip);
-            }
+                .channel_binding(options.channel_binding);
             if let Some(session_options) = &options.session_options {
                 config.options(session_options.as_str());
             }
             if let Some(password) = password {
                 config.password(password.expose());
             }
+            let rules = LoginRules {
+                peer: options.peer.clone(),
+                required: options.required_auth.clone(),
+                known: known.filter(|_| !address.is_socket()).cloned().unwrap_or_default(),
+                gives_password: password.is_some(),
+                is_verified,
+                binds: options.channel_binding != ChannelBinding::Disable,
+            };
+            let (limit, mode) = (options.connect_timeout, options.tls.mode);
             Self {
                 address: address.clone(),
                 name: address.name(),
                 config,
                 options: Arc::clone(&options),
-                state: EndpointState::new(options.connect_timeout * ADDRESSES),
-                connector: match address.socket() {
-                    Some(socket) => ServerConnector::to_socket(tls.clone(), socket),
-                    None => ServerConnector::to_host(tls.clone(), options.tls.mode),
-                },
+                state: EndpointState::new(limit * ADDRESSES),
+                connector: ServerConnector::new(tls.clone(), mode, address.clone(), limit, rules),
             }
         });
         Ok(endpoints.collect())
@@ -142,7 +138,7 @@ impl Endpoint {
 
     /// Variables of the environment with which libpq's programs reach this server, by the same rules.
     pub fn environment(&self) -> Vec<(&'static str, String)> {
-        let Options { user, tls, .. } = self.options.as_ref();
+        let Options { user, tls, peer, required_auth, .. } = self.options.as_ref();
         let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
         let password = self.config.get_password();
         let all = [
@@ -155,6 +151,8 @@ impl Endpoint {
             ("PGSSLROOTCERT", tls.root.clone()),
             ("PGSSLCERT", file(&tls.certificate)),
             ("PGSSLKEY", file(&tls.key)),
+            ("PGREQUIREPEER", peer.required().map(str::to_owned)),
+            ("PGREQUIREAUTH", Some(required_auth.to_string()).filter(|list| !list.is_empty())),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
     }
@@ -189,9 +187,7 @@ impl Endpoint {
     ) -> Result<OpenedConnection, Error> {
         let mut config = self.config.clone();
         let application = self.options.application_name.as_deref().unwrap_or(application);
-        config
-            .application_name(application)
-            .connect_timeout(limit.min(self.options.connect_timeout));
+        config.application_name(application);
         let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
         let opened = Client::open(&self.name, &config, &self.connector, limit, &is_interrupted);
         let opened = opened.and_then(|mut client| {
@@ -292,6 +288,7 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
     }
     let text = format!("{server}: {doing}: {}; {}", words(error), hint(error));
     match error.code() {
+        None if matches!(error, Error::WrongServer(_)) => EngineError::WrongServer(text),
         None => EngineError::Environment(text),
         Some(code) => match code.code().get(..2) {
             // Authentication, database, resources, operator, system, privilege, read-only.
@@ -411,6 +408,8 @@ pub fn hint(error: &Error) -> &'static str {
             if matches!(error, Error::Unwanted(_)) {
                 "target_session_attrs (or PGTARGETSESSIONATTRS) asks for another: name that host, or \
                  leave it out"
+            } else if matches!(error, Error::WrongServer(_)) {
+                PEER_HINT
             } else if matches!(error, Error::Pooler { .. }) {
                 "connect to the server itself: its own host and port"
             } else if text.contains("channel binding") {

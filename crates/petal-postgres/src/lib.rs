@@ -1,7 +1,7 @@
 //! PostgreSQL, 12 and later: one schema of a database per petal schema.
 //!
 //! - `options`, `libpq`, `tls`, `connect`: connections and the meaning of errors; `stream`: the
-//!   limit of a message's length, and the program that answers
+//!   limit of a message's length, and the program that answers; `login_watch`: the servers that get the password
 //! - `client`: questions and answers on one connection; `long_work`: those of unknown length;
 //!   `locks`: holders of a lock that petal waits for
 //! - `in_use`: the lock that keeps setup and drop from the data of a run
@@ -36,6 +36,7 @@ mod in_use;
 mod libpq;
 mod load;
 mod locks;
+mod login_watch;
 mod long_work;
 mod neighbours;
 mod options;

@@ -36,6 +36,14 @@ impl Address {
         self.is_socket().then(file)
     }
 
+    /// The name that the server's certificate has; it cannot name a folder.
+    pub fn name_in_certificate(&self) -> String {
+        match self.ip {
+            Some(ip) if self.host.starts_with('/') => ip.to_string(),
+            _ => self.host.clone(),
+        }
+    }
+
     /// The name in messages.
     pub fn name(&self) -> String {
         host_and_port(&self.host, self.port)
@@ -44,8 +52,8 @@ impl Address {
 
 pub const OPTIONS: UrlOptions = UrlOptions("postgres");
 const PORT_DEFAULT: u16 = 5432;
-/// Folders in which packages put the socket, most usual first.
-const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+/// The folder in which packages put the socket. Any user can make one in /tmp.
+const SOCKET_FOLDER: &str = "/var/run/postgresql";
 
 /// The URL's hosts, or else those of `host`, `hostaddr` and their environment variables.
 pub fn addresses(
@@ -59,10 +67,12 @@ pub fn addresses(
         ([], Some(hosts)) => hosts.split(',').map(plain).collect(),
         // An address alone is its own name.
         ([], None) if !ips.is_empty() => {
-            let name = |ip: &Option<IpAddr>| ip.map_or_else(default_host, |ip| ip.to_string());
-            ips.iter().map(|ip| plain(&name(ip))).collect()
+            let name = |(at, ip): (usize, &Option<IpAddr>)| {
+                ip.map_or_else(|| default_host(port_at(at)), |ip| ip.to_string())
+            };
+            ips.iter().enumerate().map(|it| plain(&name(it))).collect()
         }
-        ([], None) => vec![plain(&default_host())],
+        ([], None) => vec![plain(&default_host(port_at(0)))],
         _ => named.to_vec(),
     };
     if !ips.is_empty() && ips.len() != hosts.len() {
@@ -116,21 +126,18 @@ fn ports(text: Option<&str>) -> Result<Vec<u16>> {
         .collect()
 }
 
-fn default_host() -> String {
-    let socket = format!(".s.PGSQL.{PORT_DEFAULT}");
-    let folder = SOCKET_FOLDERS.into_iter().find(|folder| Path::new(folder).join(&socket).exists());
-    folder.unwrap_or("localhost").to_owned()
+fn default_host(port: u16) -> String {
+    let socket = Path::new(SOCKET_FOLDER).join(format!(".s.PGSQL.{port}"));
+    (if socket.exists() { SOCKET_FOLDER } else { "localhost" }).to_owned()
 }
 
 /// Options that petal does not have, variables, values that ask for nothing. Without Kerberos `prefer` is `disable`.
-const LEFT: [(&str, &str, &[&str]); 16] = [
+const LEFT: [(&str, &str, &[&str]); 14] = [
     ("gssencmode", "PGGSSENCMODE", &["disable", "prefer"]),
     ("gssdelegation", "PGGSSDELEGATION", &["0"]),
     ("load_balance_hosts", "PGLOADBALANCEHOSTS", &["disable"]),
     ("max_protocol_version", "PGMAXPROTOCOLVERSION", &["3.0", "latest"]),
     ("min_protocol_version", "PGMINPROTOCOLVERSION", &["3.0"]),
-    ("require_auth", "PGREQUIREAUTH", &[]),
-    ("requirepeer", "PGREQUIREPEER", &[]),
     ("requiressl", "PGREQUIRESSL", &["0"]),
     ("ssl_max_protocol_version", "PGSSLMAXPROTOCOLVERSION", &["TLSv1.3"]),
     ("ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION", &["TLSv1", "TLSv1.1", "TLSv1.2"]),
@@ -309,7 +316,6 @@ mod tests {
             check_environment(&environment).map_err(|error| error.to_string())
         };
         insta::assert_snapshot!(refusal("PGSSLCRL", "/etc/revoked.pem").unwrap_err(), @"PGSSLCRL=/etc/revoked.pem: petal has no sslcrl, and does not connect as if it had; unset PGSSLCRL for this call (env -u PGSSLCRL petal ...)");
-        assert!(refusal("PGREQUIREAUTH", "scram-sha-256").is_err());
         assert!(refusal("PGGSSENCMODE", "require").is_err());
         assert!(refusal("PGGSSENCMODE", "disable").is_ok());
         assert!(refusal("PGTZ", "UTC").is_ok());

@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio_postgres::config::ChannelBinding;
 
 use super::libpq::{self, Address, OPTIONS};
+use super::login_watch::RequiredAuth;
 use petal_engine::server::endpoint::CONNECT_TIMEOUT_DEFAULT;
+use petal_engine::server::peer::PeerRule;
 use petal_engine::url_option::{Environment, process_environment};
 use petal_engine::{EngineError, Result};
 use petal_model::settings::url::{Secret, TargetUrl, UrlHost, UrlServer};
@@ -91,6 +93,9 @@ pub struct Options {
     pub tls: TlsOptions,
     pub connect_timeout: Duration,
     pub channel_binding: ChannelBinding,
+    /// The user that the server on this host must have.
+    pub peer: PeerRule,
+    pub required_auth: RequiredAuth,
     /// The kind of server that petal may work with.
     pub wanted: TargetSessionAttrs,
     /// Settings for every session, as the server's command line has them.
@@ -219,6 +224,13 @@ impl UrlValues {
                 given("channel_binding", "PGCHANNELBINDING").as_deref(),
                 &CHANNEL_BINDINGS,
             )?,
+            peer: PeerRule::new(given("requirepeer", "PGREQUIREPEER").as_deref()).map_err(
+                |(name, why)| {
+                    let hint = "name the server's user (also in PGREQUIREPEER)";
+                    OPTIONS.refused("requirepeer", &name, why, hint)
+                },
+            )?,
+            required_auth: required_auth(given("require_auth", "PGREQUIREAUTH"))?,
             wanted: wanted(&given, &addresses)?,
             session_options: given("options", "PGOPTIONS"),
             application_name: given("application_name", "PGAPPNAME")
@@ -232,7 +244,7 @@ impl UrlValues {
     }
 }
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 21] = [
     "application_name",
     "autovacuum",
     "channel_binding",
@@ -244,6 +256,8 @@ const NAMES: [&str; 19] = [
     "options",
     "passfile",
     "port",
+    "require_auth",
+    "requirepeer",
     "service",
     "sslcert",
     "sslkey",
@@ -302,6 +316,16 @@ fn filed_passwords(
     })?;
     let find = |address| libpq::password(&text, address, user, database).map(Secret::new);
     Ok(addresses.iter().map(find).collect())
+}
+
+fn required_auth(list: Option<String>) -> Result<RequiredAuth> {
+    let list = list.unwrap_or_default();
+    RequiredAuth::parse(&list).map_err(|wrong| {
+        let why = format!("has no method {wrong}");
+        let hint = "list some of password, md5, scram-sha-256, gss, sspi, none, or each with a ! \
+                    before it (also in PGREQUIREAUTH)";
+        OPTIONS.refused("require_auth", &list, &why, hint)
+    })
 }
 
 fn wanted(
@@ -461,7 +485,7 @@ mod tests {
         insta::assert_snapshot!(refusal("postgres://u@/d?port=0"), @"DB=postgres:...?port=0: port is no port; give 1 to 65535 (also in PGPORT)");
         let wrong = TargetUrl::parse("postgres://u@h/d?autovacuum=yes").unwrap();
         insta::assert_snapshot!(autovacuum(&wrong).unwrap_err(), @"DB=postgres:...?autovacuum=yes: autovacuum is not known; use off or on");
-        insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=...: cache is no option of postgres:; it has application_name, autovacuum, channel_binding, connect_timeout, dbname, fallback_application_name, host, hostaddr, options, passfile, port, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, target_session_attrs, user");
+        insta::assert_snapshot!(refusal("postgres://u@h/d?cache=1"), @"DB=postgres:...?cache=...: cache is no option of postgres:; it has application_name, autovacuum, channel_binding, connect_timeout, dbname, fallback_application_name, host, hostaddr, options, passfile, port, require_auth, requirepeer, service, sslcert, sslkey, sslmode, sslrootcert, tablespace, target_session_attrs, user");
         assert!(refusal("postgres://u@h/d?connect_timeout=soon").contains("whole seconds"));
     }
 

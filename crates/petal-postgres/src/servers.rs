@@ -15,6 +15,7 @@ use super::connect::{Endpoint, server_version};
 use super::options::Options;
 use super::{describe, long_work, neighbours, plan, publications, schema};
 use petal_engine::server::clock::{self, ClockReading};
+use petal_engine::server::login::KnownLogin;
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
 use petal_engine::url_option::process_environment;
@@ -27,8 +28,11 @@ use petal_model::stats::target::{Privilege, Settled};
 /// The servers that the URL and SLOB's parameters name; setup's may be the URL's own host.
 pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
     let (url, environment) = (&settings.db, &process_environment);
-    let by_url = || Endpoint::all(Options::new(url, environment)?);
-    let by_service = |name: &str| Endpoint::all(Options::of_service(url, name, environment)?);
+    // Sessions that follow the data meet another server first in an outage.
+    let known = settings.reconnect.map(|_| KnownLogin::default());
+    let all = |options| Endpoint::all(options, known.as_ref());
+    let by_url = || all(Options::new(url, environment)?);
+    let by_service = |name: &str| all(Options::of_service(url, name, environment)?);
     let names_host = url.server().is_some_and(|server| !server.hosts.is_empty())
         || ["host", "service"].iter().any(|name| url.options.contains_key(*name));
     Servers::new(settings, by_url, by_service, names_host, |server| &server.name)
@@ -63,12 +67,12 @@ pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
 
 /// The system and the timeline of a server; `None` if it does not say them, as some hosted ones.
 pub fn identity(client: &mut Client) -> Result<(Option<String>, Option<u64>)> {
-    const SYSTEM: &str = "SELECT system_identifier::pg_catalog.text, \
-        CASE WHEN pg_catalog.pg_is_in_recovery() \
-        THEN (SELECT timeline_id FROM pg_catalog.pg_control_checkpoint()) \
-        ELSE ('x' || pg_catalog.left(pg_catalog.pg_walfile_name( \
+    const SYSTEM: &str = "SELECT control.system_identifier::pg_catalog.text, \
+        CASE WHEN pg_catalog.pg_is_in_recovery() THEN checkpoint.timeline_id \
+        ELSE pg_catalog.concat('x', pg_catalog.left(pg_catalog.pg_walfile_name( \
             pg_catalog.pg_current_wal_insert_lsn()), 8))::pg_catalog.bit(32)::pg_catalog.int4 END \
-        FROM pg_catalog.pg_control_system()";
+        FROM pg_catalog.pg_control_system() AS control, \
+        pg_catalog.pg_control_checkpoint() AS checkpoint";
     let row = match client.query_one(SYSTEM, &[]) {
         Err(error) if error.code().is_some() => return Ok((None, None)),
         answer => answer.map_err(|error| client.error("asking for its system", &error))?,

@@ -4,25 +4,35 @@
 //! stream to others only if that is TLS from its first byte. So petal asks the server for TLS
 //! itself, and has the driver take each connection for such a stream.
 
-use std::convert::Infallible;
+use std::error::Error as _;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf, duplex};
-use tokio::net::UnixStream;
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::time::timeout;
 use tokio_postgres::config::{SslMode as DriverSslMode, SslNegotiation};
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, Error};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::libpq::Address;
+use super::login_watch::{LoginRefusal, LoginRules, LoginWatch, OtherEnd};
 use super::options::SslMode;
 use petal_engine::server::answer::TOO_LONG;
+use petal_engine::server::endpoint::keep_alive;
+use petal_engine::server::peer::{self, SocketPeer};
 
 /// No row and no text that petal asks for is as long.
 const MESSAGE_BYTES_MAX: u32 = 64 << 20;
+/// A request for authentication; none is longer.
+const AUTHENTICATION: u8 = b'R';
+const AUTHENTICATION_BYTES_MAX: u32 = 64 << 10;
 /// All that a server says without a question, such as its settings: the driver may keep it.
 const UNASKED_BYTES_MAX: u64 = 64 << 20;
 const UNASKED_KINDS: &[u8] = b"ANS";
@@ -45,24 +55,38 @@ const REQUEST_BYTES: usize = 16;
 pub trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Transport for S {}
 
+/// A connection to a server, by whichever way.
+type AnyStream = Box<dyn Transport>;
+
 /// The way to one server.
 #[derive(Clone)]
 pub struct ServerConnector {
     tls: MakeRustlsConnect,
     mode: SslMode,
-    /// The server's socket on this host; otherwise the driver's settings name a host.
-    socket: Option<PathBuf>,
+    address: Address,
+    /// Time for each of the addresses that a name has.
+    limit: Duration,
+    rules: LoginRules,
+}
+
+/// The place of one server; a name may have several.
+#[derive(Clone)]
+pub enum ServerPlace {
+    Tcp(SocketAddr),
+    Socket(PathBuf),
 }
 
 impl ServerConnector {
-    pub fn to_host(tls: MakeRustlsConnect, mode: SslMode) -> Self {
-        Self { tls, mode, socket: None }
-    }
-
-    /// Makes a connector to a socket: nobody is in between, and servers do not speak TLS on
-    /// sockets.
-    pub fn to_socket(tls: MakeRustlsConnect, socket: PathBuf) -> Self {
-        Self { tls, mode: SslMode::Disable, socket: Some(socket) }
+    /// Servers do not speak TLS on sockets, and nobody is in between.
+    pub fn new(
+        tls: MakeRustlsConnect,
+        mode: SslMode,
+        address: Address,
+        limit: Duration,
+        rules: LoginRules,
+    ) -> Self {
+        let mode = if address.is_socket() { SslMode::Disable } else { mode };
+        Self { tls, mode, address, limit, rules }
     }
 
     /// Settings with which the driver gives each stream to a connector.
@@ -72,24 +96,63 @@ impl ServerConnector {
         config
     }
 
-    pub async fn connect(&self, config: &Config) -> Result<(Client, Incoming), ConnectError> {
-        let Some(socket) = &self.socket else {
-            let (client, mut connection) = config.connect(self.clone()).await?;
-            return Ok((client, Box::new(move |context| connection.poll_message(context))));
+    pub async fn connect(
+        &self,
+        config: &Config,
+    ) -> Result<(Client, Incoming, ServerPlace), ConnectError> {
+        let mut failed = io::ErrorKind::AddrNotAvailable.into();
+        for place in self.places().await.map_err(ConnectError::Unreachable)? {
+            match self.open(&place).await {
+                Ok((stream, end)) => {
+                    let connected = config.connect_raw(stream, self.with_end(end)).await;
+                    let (client, mut connection) = connected?;
+                    let incoming =
+                        move |context: &mut Context<'_>| connection.poll_message(context);
+                    return Ok((client, Box::new(incoming), place));
+                }
+                Err(error) => failed = error,
+            }
+        }
+        Err(ConnectError::Unreachable(failed))
+    }
+
+    async fn places(&self) -> io::Result<Vec<ServerPlace>> {
+        let Address { host, port, ip } = &self.address;
+        if let Some(socket) = self.address.socket() {
+            return Ok(vec![ServerPlace::Socket(socket)]);
+        }
+        if let Some(ip) = ip {
+            return Ok(vec![ServerPlace::Tcp(SocketAddr::new(*ip, *port))]);
+        }
+        Ok(lookup_host((host.as_str(), *port)).await?.map(ServerPlace::Tcp).collect())
+    }
+
+    async fn open(&self, place: &ServerPlace) -> io::Result<(AnyStream, OtherEnd)> {
+        let opening = async {
+            match place {
+                ServerPlace::Socket(socket) => {
+                    let stream = UnixStream::connect(socket).await?;
+                    let end = OtherEnd::Known(peer::of_socket(&stream)?);
+                    Ok((Box::new(stream) as AnyStream, end))
+                }
+                ServerPlace::Tcp(address) => {
+                    let stream = TcpStream::connect(address).await?;
+                    stream.set_nodelay(true)?;
+                    keep_alive(&stream)?;
+                    let end =
+                        OtherEnd::Tcp { local: stream.local_addr()?, remote: stream.peer_addr()? };
+                    Ok((Box::new(stream) as AnyStream, end))
+                }
+            }
         };
-        let stream = UnixStream::connect(socket).await.map_err(ConnectError::Socket)?;
-        let (client, mut connection) = config.connect_raw(stream, self.named("")).await?;
-        Ok((client, Box::new(move |context| connection.poll_message(context))))
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "connection timed out");
+        timeout(self.limit, opening).await.map_err(late)?
     }
 
     /// Asks the server to cancel a statement. No answer says whether it did.
-    pub async fn cancel(&self, token: &CancelToken) {
-        let Some(socket) = &self.socket else {
-            let _ = token.cancel_query(self.clone()).await;
-            return;
-        };
-        if let Ok(stream) = UnixStream::connect(socket).await {
-            let _ = token.cancel_query_raw(stream, self.named("")).await;
+    pub async fn cancel(&self, token: &CancelToken, place: &ServerPlace) {
+        if let Ok((stream, end)) = self.open(place).await {
+            let _ = token.cancel_query_raw(stream, self.with_end(end)).await;
         }
     }
 
@@ -99,89 +162,91 @@ impl ServerConnector {
     pub async fn greeted_process(&self, token: &CancelToken) -> Option<i32> {
         let (peer, mut written) = duplex(2 * REQUEST_BYTES);
         let plain = Self { mode: SslMode::Disable, ..self.clone() };
-        token.cancel_query_raw(peer, plain.named("")).await.ok()?;
+        let connect = plain.with_end(OtherEnd::Known(SocketPeer::Elsewhere));
+        token.cancel_query_raw(Box::new(peer) as AnyStream, connect).await.ok()?;
         let mut request = [0; REQUEST_BYTES];
         written.read_exact(&mut request).await.ok()?;
         let process = i32::from_be_bytes(*request[8..].first_chunk()?);
         (process != 0).then_some(process)
     }
 
-    fn named(&self, host: &str) -> NamedConnector {
-        NamedConnector { connector: self.clone(), host: host.to_owned() }
+    fn with_end(&self, end: OtherEnd) -> ConnectorTo {
+        ConnectorTo { connector: self.clone(), end }
     }
 }
 
 /// Why there is no connection.
 pub enum ConnectError {
     Failed(Error),
-    Socket(io::Error),
+    Unreachable(io::Error),
+    /// petal refuses the server that answers.
+    Refused(String),
 }
 
 impl From<Error> for ConnectError {
     fn from(error: Error) -> Self {
-        Self::Failed(error)
+        let io = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+        let refusal =
+            io.and_then(io::Error::get_ref).and_then(|why| why.downcast_ref::<LoginRefusal>());
+        match refusal {
+            Some(LoginRefusal(why)) => Self::Refused(why.clone()),
+            None => Self::Failed(error),
+        }
     }
 }
 
-impl<S: Transport> MakeTlsConnect<S> for ServerConnector {
-    type Stream = BoundedStream<S>;
-    type TlsConnect = NamedConnector;
-    type Error = Infallible;
-
-    fn make_tls_connect(&mut self, host: &str) -> Result<NamedConnector, Infallible> {
-        Ok(self.named(host))
-    }
-}
-
-/// A connector, and the host that a certificate has to name.
-pub struct NamedConnector {
+/// A connector, and the other end of its connection.
+pub struct ConnectorTo {
     connector: ServerConnector,
-    host: String,
+    end: OtherEnd,
 }
 
-impl NamedConnector {
-    async fn protect<S: Transport>(self, mut stream: S) -> io::Result<Bytes<S>> {
-        let Self { connector: ServerConnector { mut tls, mode, .. }, host } = self;
+impl ConnectorTo {
+    async fn protect(self, mut stream: AnyStream) -> io::Result<BoundedStream> {
+        let ServerConnector { mut tls, mode, address, rules, .. } = self.connector;
+        let bounded = |bytes: Bytes, has_tls| {
+            let login = LoginWatch::new(rules, self.end, has_tls);
+            BoundedStream { bytes, messages: MessageLengths::new(login) }
+        };
         if mode == SslMode::Disable {
-            return Ok(Bytes::Plain(stream));
+            return Ok(bounded(Bytes::Plain(stream), false));
         }
         stream.write_all(&TLS_REQUEST).await?;
         match stream.read_u8().await? {
             TAKES_TLS => {
-                let Ok(connect) = MakeTlsConnect::<S>::make_tls_connect(&mut tls, &host);
-                Ok(Bytes::Tls(connect.connect(stream).await?))
+                let name = address.name_in_certificate();
+                let Ok(connect) = MakeTlsConnect::<AnyStream>::make_tls_connect(&mut tls, &name);
+                Ok(bounded(Bytes::Tls(Box::new(connect.connect(stream).await?)), true))
             }
-            _ if mode == SslMode::Prefer => Ok(Bytes::Plain(stream)),
+            _ if mode == SslMode::Prefer => Ok(bounded(Bytes::Plain(stream), false)),
             _ => Err(io::Error::other("server does not support TLS")),
         }
     }
 }
 
-impl<S: Transport> TlsConnect<S> for NamedConnector {
-    type Stream = BoundedStream<S>;
+impl TlsConnect<AnyStream> for ConnectorTo {
+    type Stream = BoundedStream;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<BoundedStream<S>>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = io::Result<BoundedStream>> + Send>>;
 
-    fn connect(self, stream: S) -> Self::Future {
-        Box::pin(async {
-            let bytes = self.protect(stream).await?;
-            Ok(BoundedStream { bytes, messages: MessageLengths::default() })
-        })
+    fn connect(self, stream: AnyStream) -> Self::Future {
+        Box::pin(self.protect(stream))
     }
 }
 
-enum Bytes<S: Transport> {
-    Plain(S),
-    Tls(<MakeRustlsConnect as MakeTlsConnect<S>>::Stream),
+enum Bytes {
+    Plain(AnyStream),
+    Tls(Box<<MakeRustlsConnect as MakeTlsConnect<AnyStream>>::Stream>),
 }
 
-/// A stream that fails at a message longer than any that petal asks for.
-pub struct BoundedStream<S: Transport> {
-    bytes: Bytes<S>,
+/// A stream that fails at a message longer than any that petal asks for, and at a login that it
+/// refuses.
+pub struct BoundedStream {
+    bytes: Bytes,
     messages: MessageLengths,
 }
 
-impl<S: Transport> BoundedStream<S> {
+impl BoundedStream {
     fn bytes(&mut self) -> Pin<&mut dyn Transport> {
         match &mut self.bytes {
             Bytes::Plain(stream) => Pin::new(stream),
@@ -190,7 +255,7 @@ impl<S: Transport> BoundedStream<S> {
     }
 }
 
-impl<S: Transport> AsyncRead for BoundedStream<S> {
+impl AsyncRead for BoundedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -202,7 +267,7 @@ impl<S: Transport> AsyncRead for BoundedStream<S> {
     }
 }
 
-impl<S: Transport> AsyncWrite for BoundedStream<S> {
+impl AsyncWrite for BoundedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -220,7 +285,7 @@ impl<S: Transport> AsyncWrite for BoundedStream<S> {
     }
 }
 
-impl<S: Transport> TlsStream for BoundedStream<S> {
+impl TlsStream for BoundedStream {
     fn channel_binding(&self) -> ChannelBinding {
         match &self.bytes {
             Bytes::Plain(_) => ChannelBinding::none(),
@@ -229,21 +294,36 @@ impl<S: Transport> TlsStream for BoundedStream<S> {
     }
 }
 
-/// The headers in the bytes of a server, which come in pieces of any length.
-#[derive(Default)]
+/// The headers in the bytes of a server, which come in pieces of any length, and the requests for
+/// authentication.
 struct MessageLengths {
     header: Vec<u8>,
     /// Bytes of the message under way that are still to come.
     rest: usize,
     unasked_bytes: u64,
+    login: LoginWatch,
+    /// The request for authentication under way.
+    request: Option<Vec<u8>>,
 }
 
 impl MessageLengths {
+    fn new(login: LoginWatch) -> Self {
+        Self { header: Vec::new(), rest: 0, unasked_bytes: 0, login, request: None }
+    }
+
     fn take(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let passed = bytes.len().min(self.rest);
             self.rest -= passed;
+            if let Some(request) = &mut self.request {
+                request.extend_from_slice(&bytes[..passed]);
+            }
             bytes = &bytes[passed..];
+            if self.rest == 0
+                && let Some(request) = self.request.take()
+            {
+                self.login.hear(&request).map_err(io::Error::other)?;
+            }
             let missing = HEADER_BYTES - self.header.len();
             let (header, body) = bytes.split_at(missing.min(bytes.len()));
             self.header.extend_from_slice(header);
@@ -261,9 +341,12 @@ impl MessageLengths {
         if UNASKED_KINDS.contains(&kind) {
             self.unasked_bytes += u64::from(length);
         }
-        if length > MESSAGE_BYTES_MAX || self.unasked_bytes > UNASKED_BYTES_MAX {
+        let is_request = kind == AUTHENTICATION && !self.login.is_over;
+        let max = if is_request { AUTHENTICATION_BYTES_MAX } else { MESSAGE_BYTES_MAX };
+        if length > max || self.unasked_bytes > UNASKED_BYTES_MAX {
             return Err(io::Error::other(TOO_LONG));
         }
+        self.request = is_request.then(Vec::new);
         // The driver refuses a length that does not include itself.
         Ok(length.saturating_sub(LENGTH_BYTES) as usize)
     }
@@ -271,7 +354,13 @@ impl MessageLengths {
 
 #[cfg(test)]
 mod tests {
+    use super::super::login_watch::RequiredAuth;
     use super::*;
+
+    fn any_login() -> MessageLengths {
+        let end = OtherEnd::Known(SocketPeer::Elsewhere);
+        MessageLengths::new(LoginWatch::new(LoginRules::default(), end, false))
+    }
 
     fn message(kind: u8, length: u32) -> Vec<u8> {
         [&[kind][..], &length.to_be_bytes()].concat()
@@ -285,21 +374,36 @@ mod tests {
             said.extend(b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff");
         }
         for cut in 1..said.len() {
-            let mut lengths = MessageLengths::default();
+            let mut lengths = any_login();
             assert!(said.chunks(cut).all(|piece| lengths.take(piece).is_ok()), "{cut}");
             assert!(lengths.take(&message(b'D', MESSAGE_BYTES_MAX + 1)).is_err(), "{cut}");
         }
-        assert!(MessageLengths::default().take(&message(b'D', MESSAGE_BYTES_MAX)).is_ok());
+        assert!(any_login().take(&message(b'D', MESSAGE_BYTES_MAX)).is_ok());
     }
 
     #[test]
     fn unsolicited_messages_of_a_server_are_bounded_in_total() {
-        let mut lengths = MessageLengths::default();
+        let mut lengths = any_login();
         let mebibyte = [message(b'S', 1 << 20), vec![0; (1 << 20) - 4]].concat();
         let taken = (0..100).take_while(|_| lengths.take(&mebibyte).is_ok()).count();
         assert_eq!(taken as u64, UNASKED_BYTES_MAX >> 20);
-        let mut rows = MessageLengths::default();
+        let mut rows = any_login();
         let row = [message(b'D', 1 << 20), vec![0; (1 << 20) - 4]].concat();
         assert!((0..100).all(|_| rows.take(&row).is_ok()), "rows are bounded where they are kept");
+    }
+
+    #[test]
+    fn a_request_for_authentication_is_heard_whole_however_its_bytes_are_cut() {
+        let ask = [message(AUTHENTICATION, 8), 3_i32.to_be_bytes().to_vec()].concat();
+        for cut in 1..=ask.len() {
+            let required = RequiredAuth::parse("scram-sha-256").unwrap();
+            let rules = LoginRules { required, ..LoginRules::default() };
+            let end = OtherEnd::Known(SocketPeer::Elsewhere);
+            let mut lengths = MessageLengths::new(LoginWatch::new(rules, end, false));
+            let refused = ask.chunks(cut).find_map(|piece| lengths.take(piece).err()).unwrap();
+            assert!(refused.to_string().contains("require_auth=scram-sha-256"), "{cut}: {refused}");
+        }
+        let long = message(AUTHENTICATION, AUTHENTICATION_BYTES_MAX + 1);
+        assert!(any_login().take(&long).is_err());
     }
 }

@@ -22,9 +22,12 @@ use petal_engine::{EngineError, Result};
 /// File in which psql keeps the certificates that it trusts.
 const ROOT_FILE: &str = ".postgresql/root.crt";
 
-pub fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect> {
+/// The connector, and whether it verifies a server's certificate.
+pub fn connector(options: &TlsOptions) -> Result<(MakeRustlsConnect, bool)> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let verifier = verifier(options, &provider)?;
+    let is_verifying = verifier.chain.is_some();
+    let verifier: Arc<dyn ServerCertVerifier> = Arc::new(verifier);
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| EngineError::Environment(format!("TLS cannot be set up: {error}")))?
@@ -55,13 +58,10 @@ pub fn connector(options: &TlsOptions) -> Result<MakeRustlsConnect> {
             ));
         }
     };
-    Ok(MakeRustlsConnect::new(config))
+    Ok((MakeRustlsConnect::new(config), is_verifying))
 }
 
-fn verifier(
-    options: &TlsOptions,
-    provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>> {
+fn verifier(options: &TlsOptions, provider: &Arc<CryptoProvider>) -> Result<Verifier> {
     let mode = options.mode;
     let checks_name = mode == SslMode::VerifyFull;
     // As libpq has it: where there is a root certificate, `require` verifies by it.
@@ -70,7 +70,7 @@ fn verifier(
         || options.root.is_some()
         || (mode == SslMode::Require && own_root().is_some());
     if !verifies {
-        return Ok(Arc::new(Verifier { provider: Arc::clone(provider), chain: None }));
+        return Ok(Verifier { provider: Arc::clone(provider), chain: None });
     }
     let (roots, trusted) = roots(options)?;
     let strict = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
@@ -81,7 +81,7 @@ fn verifier(
             ))
         })?;
     let chain = Some(Chain { strict, trusted, checks_name });
-    Ok(Arc::new(Verifier { provider: Arc::clone(provider), chain }))
+    Ok(Verifier { provider: Arc::clone(provider), chain })
 }
 
 /// The person's own file, if it is there.

@@ -1,10 +1,17 @@
 //! The state that all connections of a run to one server share, and the limits of waiting for a
 //! server and for locks that others hold there.
 
+use std::io;
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl,
+    set_tcp_user_timeout,
+};
 
 use super::liveness::TimeoutPolicy;
 use crate::Caller;
@@ -36,6 +43,16 @@ pub fn host_and_port(host: &str, port: u16) -> String {
 /// True if a host's name or address shows that it is this one.
 pub fn is_this_host(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Has the system notice within half a minute that the peer of an idle or silent connection is gone.
+pub fn keep_alive(stream: impl AsFd) -> io::Result<()> {
+    set_socket_keepalive(&stream, true)?;
+    set_tcp_keepidle(&stream, KEEPALIVE)?;
+    set_tcp_keepintvl(&stream, KEEPALIVE / 2)?;
+    set_tcp_keepcnt(&stream, 3)?;
+    set_tcp_user_timeout(&stream, KEEPALIVE.as_millis() as u32 * 3)?;
+    Ok(())
 }
 
 /// The state that connections to one server share: whether it is silent, and whose signals end

@@ -9,6 +9,8 @@
 //! - `failure`: the meaning of errors for a session and for a load, and their codes
 //! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: limits of waits, and the
 //!   steps at their end; `driver_panic`: drivers that panic
+//! - `peer`, `login`: servers that may get the password: the user at the other end, and the strength of
+//!   logins; `driver_socket`: the socket that a driver hides
 //! - `identity`: the server and the load that a run met first, compared when sessions connect again
 //! - `endpoint`: the state that connections to one server share, and their timeouts; `servers`: the
 //!   servers of a run
@@ -27,6 +29,7 @@ pub mod batch_loop;
 pub mod clock;
 pub mod detached_worker;
 pub mod driver_panic;
+pub mod driver_socket;
 pub mod endpoint;
 pub mod failure;
 pub mod figure_table;
@@ -34,7 +37,9 @@ pub mod future_wait;
 pub mod identity;
 pub mod liveness;
 pub mod loader;
+pub mod login;
 pub mod meta_table;
+pub mod peer;
 pub mod per_schema;
 pub mod reset_watch;
 pub mod room;

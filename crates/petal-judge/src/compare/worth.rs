@@ -43,33 +43,33 @@ pub(super) fn findings(side: &ComparedSide) -> Vec<SideFinding> {
 }
 
 /// A finding that limits the conclusions of a comparison: text for every side, and for some sides.
-struct Effect {
+struct WorthEffect {
     id: &'static str,
     of_all: &'static str,
     of_some: &'static str,
 }
 
-const EFFECTS: [Effect; 4] = [
-    Effect {
+const EFFECTS: [WorthEffect; 4] = [
+    WorthEffect {
         id: "cached-by-os",
         of_all: "the page cache served reads on every side, so this comparison does not show the \
                  storage",
         of_some: "the page cache served reads on one side only, so the difference is one of caches \
                   and does not show the storage",
     },
-    Effect {
+    WorthEffect {
         id: "cached-by-storage",
         of_all: "the data fit in the storage's cache on every side, so this comparison does not \
                  show the drives",
         of_some: "the data fit in the storage's cache on one side only, so the difference is one \
                   of caches and does not show the drives",
     },
-    Effect {
+    WorthEffect {
         id: "processor-bound",
         of_all: "processors limited every side, so this comparison does not show the storage",
         of_some: "processors limited one side, so the difference is not one of storage alone",
     },
-    Effect {
+    WorthEffect {
         id: "not-durable",
         of_all: "commits did not wait for stable storage on any side, so UPDATE, commit and log \
                  figures are not those of a durable system",
