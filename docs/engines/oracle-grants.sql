@@ -35,6 +35,9 @@ GRANT SELECT ON sys.v_$archive_dest TO petal;
 GRANT SELECT ON sys.v_$database TO petal;
 GRANT SELECT ON sys.gv_$resource_limit TO petal;
 GRANT SELECT ON sys.dba_data_files TO petal;
+--    Devices of the disk groups, if the data are in ASM.
+GRANT SELECT ON sys.v_$asm_disk TO petal;
+GRANT SELECT ON sys.v_$asm_diskgroup TO petal;
 --    Room for a load, which `petal check` shows before it.
 GRANT SELECT ON sys.dba_temp_files TO petal;
 GRANT SELECT ON sys.v_$recovery_file_dest TO petal;

@@ -34,6 +34,7 @@ impl Exit {
             Status::Failed | Status::Incomplete => Self::Failed,
             Status::Complete if !run.summary.sessions_lost.is_empty() => Self::Failed,
             Status::Complete if run.visited_all_rows() == Some(false) => Self::Failed,
+            Status::Complete if run.summary.nothing_done() => Self::Failed,
             Status::Complete => Self::Done,
         }
     }

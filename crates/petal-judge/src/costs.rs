@@ -253,7 +253,14 @@ pub fn conclude(costs: &mut Costs) {
         let is_new = setting.present.as_ref() != Some(&value);
         is_new.then(|| Some(setting.statement.as_ref()?.replace("{value}", &value)))?
     };
-    costs.statements = costs.settings.iter().filter_map(statement).collect();
+    // A value that is known without a measurement is set only together with measured ones.
+    let is_measured = |setting: &PricedSetting| {
+        !matches!(setting.price, Price::ScanBlocks | Price::MissShare)
+            && setting.values.iter().any(|found| found.value.is_some())
+    };
+    let is_any = costs.settings.iter().any(is_measured);
+    let settings = costs.settings.iter().filter(|_| is_any);
+    costs.statements = settings.filter_map(statement).collect();
     if let Some(joint) = costs.joint_statement.as_ref().filter(|_| !costs.statements.is_empty()) {
         costs.statements = vec![joint.replace("{settings}", &costs.statements.join(", "))];
     }

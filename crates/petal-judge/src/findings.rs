@@ -43,6 +43,7 @@ const RULES: &[Rule] = &[
     (ROWS_MISSING, Whole, trust::rows_missing),
     ("latencies-unknown", Whole, trust::latencies_unknown),
     ("lost-sessions", Whole, trust::lost_sessions),
+    ("nothing-done", Whole, trust::nothing_done),
     ("lost-commits", Whole, outages::lost_commits),
     ("outage", Whole, outages::judge),
     ("neighbour-failed", Whole, interference::failed),

@@ -1,7 +1,7 @@
 //! Trust in the record: is it whole, long enough, steady ([`super::steady`] says that),
 //! repeated, even.
 
-use petal_model::numbers::{decimal, whole};
+use petal_model::numbers::{counted, decimal, whole};
 use serde_json::json;
 
 use super::and_more;
@@ -167,6 +167,29 @@ pub(super) fn lost_sessions(run: &Run) -> Judgement {
         "sessions_lost": lost.len(), "sessions": run.summary.sessions,
         "codes": lost.iter().map(|session| session.code.clone()).collect::<Vec<_>>(),
     }))
+}
+
+/// Sessions that waited for the whole run measured nothing.
+pub(super) fn nothing_done(run: &Run) -> Judgement {
+    clear_if(!run.summary.nothing_done())?;
+    let cut = run.summary.ops.cut;
+    let mut waits = run.summary.waits.iter().filter(|wait| wait.class.is_foreground());
+    let longest = waits.by_ref().reduce(|one, other| match other.time_us > one.time_us {
+        true => other,
+        false => one,
+    });
+    let longest = longest.map_or(String::new(), |wait| {
+        format!("; most of the time sessions waited for {} ({})", wait.name, wait.class.label())
+    });
+    let others = run.details.target.advice.find_others.as_deref();
+    error(
+        format!(
+            "no operation ended: {} waited until petal cut it after the end{longest}",
+            counted(cut, "operation")
+        ),
+        others.unwrap_or("Look for a session that holds rows or tables of petal's."),
+    )
+    .with(json!({ "ops_cut": cut }))
 }
 
 /// Seconds in which petal asked for nothing are in `elapsed_s`, and in the rates.

@@ -97,7 +97,9 @@ impl SettleStep {
                 return Ok(format!("no {name}: the database is open read-only ({})", error.name()));
             }
             // Amazon RDS grants no ALTER SYSTEM, but has procedures instead.
-            _ if is_missing(error) && rds(database, self.in_rds) => {
+            _ if is_missing(error)
+                && rds(database, &sql::section(sql::OPERATIONS, self.in_rds)) =>
+            {
                 return Ok(format!("{name} (rdsadmin)"));
             }
             Some(NOT_IN_PLUGGABLE) => {
@@ -114,9 +116,9 @@ impl SettleStep {
 }
 
 /// Calls a procedure of Amazon RDS; returns false if it does not exist.
-fn rds(database: &mut Database, name: &str) -> bool {
+pub fn rds(database: &mut Database, call: &str) -> bool {
     database.refuse_callers_rights("RDSADMIN", "RDSADMIN_UTIL").is_ok()
-        && database.link.execute(&sql::section(sql::OPERATIONS, name), &[]).is_ok()
+        && database.link.execute(call, &[]).is_ok()
 }
 
 /// Lock of a run on petal_meta.

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::database::Database;
-use super::errors::is_missing;
-use super::link::{Connector, Destination, Row};
+use super::link::{Connector, Destination, LinkErrorKind, Row};
 use super::meta::{cell, count, number};
 use super::sql;
 use petal_engine::Result;
@@ -52,7 +51,11 @@ pub struct CounterReader {
     connector: Arc<dyn Connector>,
     place: String,
     connection: Mutex<Option<CountersConnection>>,
+    views: Mutex<SeenViews>,
 }
+
+/// Whether each view could be read when it was first asked for. A later failure is a gap.
+type SeenViews = BTreeMap<&'static str, bool>;
 
 /// Connection for statistics.
 struct CountersConnection {
@@ -64,7 +67,7 @@ struct CountersConnection {
 impl CounterReader {
     pub fn new(connector: &Arc<dyn Connector>, place: &str) -> Self {
         let (connector, place) = (Arc::clone(connector), place.to_owned());
-        Self { connector, place, connection: Mutex::default() }
+        Self { connector, place, connection: Mutex::default(), views: Mutex::default() }
     }
 
     /// Reads a set of counters for each instance, with its number. With `in_full`, it includes
@@ -75,7 +78,7 @@ impl CounterReader {
             Some(connection) => connection,
             None => self.connect()?,
         };
-        let mut counters = read(&mut connection.database, in_full)?;
+        let mut counters = read(&mut connection.database, in_full, &mut self.views.lock())?;
         if connection.is_pluggable {
             counters.iter_mut().for_each(|(_, counters)| mark_background(counters));
         }
@@ -94,6 +97,7 @@ impl CounterReader {
     /// Closes the connection, for example before a long load.
     pub fn disconnect(&self) {
         *self.connection.lock() = None;
+        self.views.lock().clear();
     }
 }
 
@@ -141,24 +145,43 @@ fn mark_background(counters: &mut Counters) {
     counters.unknown.extend(unknown);
 }
 
-/// Returns the rows of one view, or `None` if this user or version has none.
-fn view(database: &mut Database, file: &str, section: &str) -> Result<Option<Vec<Row>>> {
+/// Returns the rows of one view, or `None` if it could not be read the first time: this user or
+/// version has none, or not all instances of a cluster answered.
+fn view(
+    database: &mut Database,
+    file: &str,
+    section: &'static str,
+    seen: &mut SeenViews,
+) -> Result<Option<Vec<Row>>> {
+    if seen.get(section) == Some(&false) {
+        return Ok(None);
+    }
     match database.link.query(&sql::section(file, section), &[]) {
-        Ok(rows) => Ok(Some(rows)),
-        Err(error) if is_missing(&error) => Ok(None),
+        Ok(rows) => {
+            seen.insert(section, true);
+            Ok(Some(rows))
+        }
+        Err(error) if error.kind == LinkErrorKind::Database && !seen.contains_key(section) => {
+            seen.insert(section, false);
+            Ok(None)
+        }
         Err(error) => Err(database.error("reading statistics", &error)),
     }
 }
 
-fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>> {
-    let Some(statistics) = view(database, sql::COUNTERS, "statistics")? else {
+fn read(
+    database: &mut Database,
+    in_full: bool,
+    seen: &mut SeenViews,
+) -> Result<Vec<(u64, Counters)>> {
+    let Some(statistics) = view(database, sql::COUNTERS, "statistics", seen)? else {
         // Nothing is visible: the run has only petal's own figures.
         let endpoint = database.place.clone();
         let unknown = [String::new()].into();
         return Ok(vec![(0, Counters { endpoint, unknown, ..Counters::default() })]);
     };
     // Two readings are matched by the instance's name, so a failed reading must not change it.
-    let names = view(database, sql::LOOK, "instances")?.unwrap_or_default();
+    let names = view(database, sql::LOOK, "instances", seen)?.unwrap_or_default();
     let names: BTreeMap<u64, String> = names
         .iter()
         .filter_map(|row| Some((count(row, 0)?, format!("{}@{}", cell(row, 1), cell(row, 2)))))
@@ -176,7 +199,7 @@ fn read(database: &mut Database, in_full: bool) -> Result<Vec<(u64, Counters)>> 
     };
     add_all(statistics, Instance::add_statistic);
     for (name, add) in VIEWS.into_iter().filter(|(name, _)| in_full || CHEAP.contains(name)) {
-        add_all(view(database, sql::COUNTERS, name)?.unwrap_or_default(), add);
+        add_all(view(database, sql::COUNTERS, name, seen)?.unwrap_or_default(), add);
     }
     if !all_are_known {
         instances.values_mut().for_each(|instance| instance.lose(""));
@@ -368,8 +391,10 @@ fn wait_class(name: &str) -> WaitClass {
         "Concurrency" => WaitClass::Concurrency,
         "Configuration" => WaitClass::Configuration,
         "Network" => WaitClass::Network,
+        "Scheduler" => WaitClass::Scheduler,
+        "Cluster" => WaitClass::Cluster,
         "Idle" => WaitClass::Idle,
-        // Administrative, Cluster, Queueing, Scheduler, Other.
+        // Administrative, Queueing, Other.
         _ => WaitClass::Other,
     }
 }
@@ -377,11 +402,59 @@ fn wait_class(name: &str) -> WaitClass {
 /// Instances of each endpoint's sessions; `None` is an unknown instance.
 pub type ServedInstances = BTreeMap<usize, BTreeSet<Option<u64>>>;
 
+/// Instances that have sessions of a run: only their work is counted.
+#[derive(Default)]
+pub struct Served {
+    now: ServedInstances,
+    /// Those of the opening snapshot. A sum over other instances has no difference with it.
+    counted: Option<ServedInstances>,
+}
+
+impl Served {
+    pub fn add(&mut self, endpoint: usize, instance: Option<u64>) {
+        self.now.entry(endpoint).or_default().insert(instance);
+    }
+
+    /// The counters of a run begin.
+    pub fn begin_counting(&mut self) {
+        self.counted = Some(self.now.clone());
+    }
+
+    /// Returns the counters of the instances that have sessions. They are unknown if a session was
+    /// connected again at another instance.
+    pub fn counters(&self, counters: Vec<(u64, Counters)>) -> Vec<Counters> {
+        let counted = self.counted.as_ref().unwrap_or(&self.now);
+        let all: BTreeSet<&Option<u64>> = counted.values().flatten().collect();
+        let moved = self.now.values().flatten().find(|instance| !all.contains(instance));
+        let moved = moved.filter(|_| !all.is_empty());
+        let mut counters = by_endpoint(counters, counted);
+        if let Some(instance) = moved {
+            let instance = instance.map_or("-".to_owned(), |number| number.to_string());
+            for of_instance in &mut counters {
+                of_instance.io = IoCounts::default();
+                of_instance.waits.clear();
+                of_instance.raw.clear();
+                of_instance.unknown.insert(String::new());
+                of_instance.resets.push(format!(
+                    "a session moved to instance {instance}, which the figures of the others lack"
+                ));
+            }
+        }
+        counters
+    }
+}
+
 /// Sorts counters in the order of the run's endpoints if each endpoint's sessions have a separate
-/// instance; other instances follow. Otherwise it returns one sum, because sessions cannot be
-/// distinguished.
-pub fn by_endpoint(counters: Vec<(u64, Counters)>, served: &ServedInstances) -> Vec<Counters> {
+/// instance. Otherwise it returns one sum, because sessions cannot be distinguished. Instances
+/// without sessions are left out, unless a session's instance is unknown.
+fn by_endpoint(counters: Vec<(u64, Counters)>, served: &ServedInstances) -> Vec<Counters> {
     let mut counters = counters;
+    let instances: BTreeSet<Option<u64>> = served.values().flatten().copied().collect();
+    let is_counted = |id: &u64| counters.iter().any(|(counted, _)| counted == id);
+    let are_known = instances.iter().all(|it| it.as_ref().is_some_and(is_counted));
+    if are_known && !instances.is_empty() {
+        counters.retain(|(id, _)| instances.contains(&Some(*id)));
+    }
     if counters.len() > 1 {
         let Some(endpoint_of) = endpoints_by_instance(&counters, served) else {
             return vec![in_one(counters)];
@@ -439,28 +512,45 @@ mod tests {
             let instances = endpoints.iter().map(|on| on.iter().copied().map(Some).collect());
             by_endpoint(three(), &instances.enumerate().collect())
         };
-        assert_eq!(names(&on(&[&[3], &[1]])), ["c", "a", "b"]);
-        assert_eq!(names(&on(&[&[2]])), ["b", "a", "c"]);
+        assert_eq!(names(&on(&[&[3], &[1]])), ["c", "a"]);
+        assert_eq!(names(&on(&[&[2]])), ["b"]);
         assert_eq!(names(&on(&[])), ["a", "b", "c"]);
     }
 
     #[test]
     fn instances_without_separate_endpoints_are_summed() {
         let three = || vec![(1, named("a")), (2, named("b")), (3, named("c"))];
-        let all: [&[Option<u64>]; 4] = [
+        let all: [(&[Option<u64>], &str); 5] = [
             // Two endpoints on one instance, one endpoint on two, an unknown instance, and one that
             // is not counted.
-            &[Some(1)],
-            &[Some(2), Some(3)],
-            &[None],
-            &[Some(9)],
+            (&[Some(1)], "a"),
+            (&[Some(1), Some(3)], "a, c"),
+            (&[Some(2), Some(3)], "a, b, c"),
+            (&[None], "a, b, c"),
+            (&[Some(9)], "a, b, c"),
         ];
-        for second in all {
+        for (second, named) in all {
             let served = [[Some(1)].into(), second.iter().copied().collect()];
             let shared = by_endpoint(three(), &served.into_iter().enumerate().collect());
-            assert_eq!(names(&shared), ["a, b, c"], "{second:?}");
-            assert_eq!(shared[0].io.commits, Some(9));
+            assert_eq!(names(&shared), [named], "{second:?}");
+            let commits = 3 * named.split(", ").count() as u64;
+            assert_eq!(shared[0].io.commits, Some(commits));
         }
+    }
+
+    #[test]
+    fn figures_are_unknown_after_a_session_moved_to_another_instance() {
+        let three = || vec![(1, named("a")), (2, named("b")), (3, named("c"))];
+        let mut served = Served::default();
+        served.add(0, Some(2));
+        served.begin_counting();
+        assert_eq!(served.counters(three())[0].io.commits, Some(3));
+        served.add(0, Some(2));
+        assert_eq!(served.counters(three())[0].io.commits, Some(3));
+        served.add(0, Some(3));
+        let moved = served.counters(three());
+        assert_eq!((names(&moved), moved[0].io.commits), (vec!["b"], None));
+        assert!(moved[0].resets[0].contains("instance 3"));
     }
 
     #[test]
@@ -499,9 +589,12 @@ mod tests {
         instance.add_wait(&row(READ_EVENT, "User I/O"));
         instance.add_wait(&row(LOG_EVENT, "System I/O"));
         instance.add_wait(&row("gc cr request", "Cluster"));
-        let [read, log, other] = &instance.waits[..] else { panic!("{:?}", instance.waits) };
+        instance.add_wait(&row("resmgr: I/O rate limit", "Scheduler"));
+        instance.add_wait(&row("enq: SV - contention", "Queueing"));
+        let [read, log, rest @ ..] = &instance.waits[..] else { panic!("{:?}", instance.waits) };
         assert_eq!((read.waits, read.time_ns), (Some(4), 1_000_000));
         assert_eq!((log.waits, log.time_ns), (Some(10), 5_000_000));
-        assert_eq!(other.class, WaitClass::Other);
+        let classes: Vec<_> = rest.iter().map(|wait| wait.class).collect();
+        assert_eq!(classes, [WaitClass::Cluster, WaitClass::Scheduler, WaitClass::Other]);
     }
 }

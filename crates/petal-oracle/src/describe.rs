@@ -1,14 +1,12 @@
 //! Description of the target before a run.
 
-use std::net::ToSocketAddrs as _;
-use std::path::PathBuf;
-
 use super::counters::{CELL_READ_EVENT, LOG_EVENT, READ_EVENT, WRITE_EVENT, is_pluggable};
 use super::database::Database;
 use super::link::{BindValue, LinkError, Row};
 use super::load::redo_advice;
 use super::meta::{OracleSchema, cell, count, number};
 use super::session::use_hints;
+use super::this_host::LocalInstance;
 use super::work::SessionConfig;
 use super::{advice, notable, sql};
 use petal_engine::Result;
@@ -49,11 +47,14 @@ pub fn describe(
     if files.is_empty() {
         files = data_files(database, &first.tablespace);
     }
-    let local = local_files(&database.place, &files);
+    let here = local_instance(admin);
+    let disks = asm_disks(admin, &files);
+    let local = here.as_ref().map(|here| [here.files(&files), here.disks(&disks)].concat());
+    let is_in_files = !files.is_empty() && groups(&files).is_empty();
     let details = TargetDetails {
-        local: !local.is_empty(),
+        local: here.is_some(),
         settings: [
-            settings(config, first, admin, &parameters, &files),
+            settings(config, first, admin, &parameters, (&files, &disks)),
             vec![
                 ("buffer pool".to_owned(), format!("{pool}, by the table's BUFFER_POOL")),
                 ("hints".to_owned(), hints_words(&hints, &ignored)),
@@ -61,7 +62,7 @@ pub fn describe(
             unknown_sizes(metas),
         ]
         .concat(),
-        data_files: local,
+        data_files: local.unwrap_or_default(),
         clock_resolution_ns: clock_resolution_ns(config.loop_side),
         plan: plan(database, metas, config),
         // SLOB's filler is not petal's.
@@ -79,7 +80,12 @@ pub fn describe(
                 .to_owned(),
         ),
         sync_per_commit: true,
-        notable_settings: notable::settings(admin, &first.tablespace, parameters.as_deref()),
+        notable_settings: notable::settings(
+            admin,
+            &first.tablespace,
+            is_in_files,
+            parameters.as_deref(),
+        ),
         advice: advice::advice(),
         ..TargetDetails::default()
     };
@@ -117,7 +123,7 @@ fn settings(
     first: &OracleSchema,
     admin: &mut Database,
     parameters: &Option<Vec<(String, String)>>,
-    files: &[String],
+    (files, disks): (&[String], &[String]),
 ) -> Vec<(String, String)> {
     let mut listed = match parameters {
         Some(parameters) => parameters.clone(),
@@ -155,16 +161,14 @@ fn settings(
         add("schemas", "SLOB's own, used as they are; rows counted".to_owned());
         add("sizes", format!("from {}", first.sizes_from));
     }
-    let groups: Vec<&str> = files
-        .iter()
-        .filter(|file| file.starts_with('+'))
-        .filter_map(|file| file.split('/').next())
-        .collect();
-    match (groups.first(), files.first()) {
-        (Some(group), _) => add(
-            "data files",
-            format!("{} in ASM disk group {group}: its devices are not watched", files.len()),
-        ),
+    match (groups(files).first(), files.first()) {
+        (Some(group), _) => {
+            let disks = match disks {
+                [] => "its devices are not visible".to_owned(),
+                disks => format!("devices {}", disks.join(", ")),
+            };
+            add("data files", format!("{} in ASM disk group {group}: {disks}", files.len()));
+        }
         (None, Some(file)) => add("data files", format!("{}, the first {file}", files.len())),
         (None, None) => {}
     }
@@ -212,16 +216,30 @@ fn data_files(admin: &mut Database, tablespace: &str) -> Vec<String> {
     rows.iter().map(|row| cell(row, 0).to_owned()).collect()
 }
 
-/// Returns data files visible from here: the database is on this host, and they are files.
-fn local_files(place: &str, files: &[String]) -> Vec<PathBuf> {
-    let address = place.split(['/', ',']).next().unwrap_or_default();
-    let is_here = address
-        .to_socket_addrs()
-        .is_ok_and(|mut addresses| addresses.all(|address| address.ip().is_loopback()));
-    if !is_here {
-        return Vec::new();
-    }
-    files.iter().map(PathBuf::from).filter(|file| file.is_file()).collect()
+/// Returns the ASM disk groups of data files, each with its `+`.
+fn groups(files: &[String]) -> Vec<&str> {
+    let in_groups = files.iter().filter(|file| file.starts_with('+'));
+    let mut groups: Vec<&str> = in_groups.filter_map(|file| file.split('/').next()).collect();
+    groups.dedup();
+    groups
+}
+
+/// Returns the disks of the data files' disk groups, if the user may see them.
+fn asm_disks(admin: &mut Database, files: &[String]) -> Vec<String> {
+    let query = sql::section(sql::LOOK, "asm_disks");
+    let of = |group: &&str| {
+        let binds = [BindValue::from(group.trim_start_matches('+'))];
+        admin.link.query(&query, &binds).unwrap_or_default()
+    };
+    let rows: Vec<Row> = groups(files).iter().flat_map(of).collect();
+    rows.iter().map(|row| cell(row, 0).to_owned()).collect()
+}
+
+/// Returns the instance that runs on petal's host, if one does.
+fn local_instance(admin: &mut Database) -> Option<LocalInstance> {
+    let rows = admin.look_if_allowed("instances");
+    let named = |row: &Row| (cell(row, 1).to_owned(), cell(row, 2).to_owned());
+    LocalInstance::find(&rows.iter().map(named).collect::<Vec<_>>())
 }
 
 /// Returns the release with its update if the view has it (18c); else the base release.

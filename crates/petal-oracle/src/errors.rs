@@ -53,7 +53,7 @@ fn is_environment(code: u32) -> bool {
             // Log-on.
             | 1005 | 1017 | 1045 | 28000 | 28001 | 28002 | 28009
             // Quotas and space.
-            | 1536 | 30036 | 1650..=1660 | 1688 | 1950 | 959 | 4031
+            | 1536 | 30036 | 1650..=1660 | 1688 | 1950 | 959 | 4031 | 12954
             // A missing or unconfirmed licence.
             | 13716 | 13717
             // The network and its listener.
@@ -161,6 +161,10 @@ fn hint_of(code: u32) -> &'static str {
              sorted, or the data's own, where rows and index are written; add a file to it"
         }
         1650..=1660 | 1688 => "make room: add a data file to the tablespace or let it extend",
+        12954 => {
+            "Oracle Database Free and XE hold at most 12 GB of users' data: load less (--scale, -s), or \
+             drop other data; no tablespace makes more room"
+        }
         959 => "name a tablespace that exists (?tablespace=NAME, or petal setup NAME N)",
         1555 => "raise undo_retention or give the undo tablespace more room",
         1031 | NO_SUCH_TABLE | 1039 | 65040 => {

@@ -10,6 +10,7 @@
 //! - `session`, `session_server`, `session_client`: a session, and the two sides of its loop;
 //!   `work`: their shared state
 //! - `costs`: accesses for `petal costs`
+//! - `this_host`: an instance on petal's own host, and its files there
 //! - `before_run`, `counters`, `describe`, `notable`, `reports`, `statspack`: petal's queries and
 //!   requests to the database around a run
 //!
@@ -50,6 +51,7 @@ mod sql;
 mod statspack;
 #[cfg(test)]
 mod tests;
+mod this_host;
 mod timeouts;
 mod tns;
 mod work;
@@ -58,7 +60,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use counters::{CounterReader, ServedInstances};
+use counters::{CounterReader, Served};
 use database::Database;
 use driver::Driver;
 use errors::AtPlace;
@@ -115,7 +117,7 @@ pub struct Oracle {
     statistics: StatisticsType,
     statistics_asked: bool,
     counters: CounterReader,
-    served: Mutex<ServedInstances>,
+    served: Mutex<Served>,
     /// Loaded schemas, read once for all sessions of a run.
     metas: Mutex<Option<Vec<OracleSchema>>>,
     /// The database of sessions that reconnect.
@@ -331,6 +333,7 @@ impl Engine for Oracle {
     /// read-only database takes no locks, and cannot be loaded or dropped either.
     fn begin_use(&self, _: u32) -> Result<Box<dyn DataUse>> {
         const READ_ONLY: [&str; 2] = ["ORA-16000", "ORA-16456"];
+        *self.served.lock() = Served::default();
         if self.use_slob_schemas {
             return Ok(Box::new(Unshared));
         }
@@ -356,14 +359,17 @@ impl Engine for Oracle {
             self.connector.connect(Destination::Endpoint(at), &purpose).at(place, "connecting")?;
         let link = self.with_known_loads(link, place)?;
         let session = OracleSession::new(link, place, seat, self.config, &metas, &self.looking)?;
-        let mut served = self.served.lock();
-        served.entry(at).or_default().insert(session.instance());
+        self.served.lock().add(at, session.instance());
         Ok(Box::new(session))
     }
 
     fn read_counters(&self, in_full: bool) -> Result<Vec<Counters>> {
         let counters = self.counters.read(in_full)?;
-        Ok(counters::by_endpoint(counters, &self.served.lock()))
+        Ok(self.served.lock().counters(counters))
+    }
+
+    fn begin_counting(&self) {
+        self.served.lock().begin_counting();
     }
 
     fn data_bytes(&self) -> Result<Option<u64>> {
@@ -414,6 +420,13 @@ impl Engine for Oracle {
 impl Server for Oracle {
     fn endpoints(&self) -> u32 {
         self.endpoints.len() as u32
+    }
+
+    fn check_run(&self, _: u32) -> Result<()> {
+        match self.statistics_asked && self.statistics == StatisticsType::Awr {
+            true => reports::refuse_locked_pack(&mut self.connect_admin()?),
+            false => Ok(()),
+        }
     }
 
     fn check_load(&self, plan: &LoadPlan) -> Result<Vec<LoadFact>> {

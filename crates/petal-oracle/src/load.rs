@@ -9,7 +9,7 @@
 
 use petal_model::numbers::whole;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::database::Database;
 use super::errors::AtPlace;
@@ -17,6 +17,7 @@ use super::link::{BindValue, Connector, Destination};
 use super::meta::{self, Tables, cell, number};
 use super::session::{CancelStatements, use_hints};
 use super::sql::DataPlace;
+use super::work::Batches;
 use super::{before_run, room, sql};
 use petal_engine::server::liveness;
 use petal_engine::server::loader::{
@@ -28,6 +29,8 @@ use petal_engine::{EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Plac
 use petal_model::workload::row::{COLUMNS, Filler, load_stamp};
 use petal_model::workload::scatter::Permutation;
 
+/// Time for a cancelled statement of a load to end: it may undo the work of an hour.
+const KILL_AFTER: Duration = Duration::from_secs(15);
 /// Rows of one INSERT: about 1.2 MB.
 pub const ROWS_PER_CALL: u64 = 500;
 /// Minimum size of redo logs; smaller ones switch too often for a test.
@@ -185,9 +188,11 @@ impl Loader<'_> {
         let _ = use_hints(database.link.as_mut());
         let statements = CancelStatements::of(database.link.as_mut());
         let connection = database.link.abort_handle();
-        let cancel = || statements.send(self.connector, || ());
+        let batches = Batches::default();
+        let cancel = || statements.send(self.connector, &batches, KILL_AFTER, || ());
         let is_over = || state.is_over();
-        liveness::until_over(&connection, &cancel, &is_over, &|| (), || work(&mut database))
+        let work = || batches.during(|| work(&mut database));
+        liveness::until_over(&connection, &cancel, &is_over, &|| (), work)
     }
 
     /// Makes index and statistics of a schema's rows, and proves one row per block.
@@ -472,7 +477,7 @@ impl Filling<'_> {
             };
         let all = (plan.rows + plan.scan_rows) * plan.schemas.len() as u64;
         let bytes = all * u64::from(plan.block_size);
-        let statement = room::serving(database, tablespace, bytes, Some(plan.block_size));
+        let statement = room::another(database, tablespace, bytes, plan.block_size);
         Err(EngineError::Data(format!(
             "{}: {table}: not one row per block after the first rows: {rows} rows in {blocks} \
              blocks, up to {rows_per_block_max} in one ({source}); the load ends here, because \

@@ -7,10 +7,11 @@ use super::sql;
 use petal_model::stats::target::NotableSetting;
 
 /// Returns every notable setting that the user may see. `parameters` are names and values of
-/// V$PARAMETER.
+/// V$PARAMETER. `is_in_files` is true if the data are in files of a file system, not in ASM.
 pub fn settings(
     admin: &mut Database,
     tablespace: &str,
+    is_in_files: bool,
     parameters: Option<&[(String, String)]>,
 ) -> Vec<NotableSetting> {
     let mut notable = Vec::new();
@@ -22,13 +23,41 @@ pub fn settings(
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     };
     if let Some(plan) = value("resource_manager_plan") {
+        let processors = value("cpu_count").map_or(String::new(), |count| {
+            format!(", and cpu_count={count} then limits the processors that all sessions use")
+        });
         add(
             false,
             format!(
                 "resource_manager_plan={plan}: the resource manager may throttle sessions, as it \
-                 does in a maintenance window"
+                 does in a maintenance window{processors}"
             ),
             "Test outside of the window, or ALTER SYSTEM SET resource_manager_plan='' for the test.",
+        );
+    }
+    for (name, unit) in [("max_iops", "I/O requests"), ("max_mbps", "MB of I/O")] {
+        if let Some(most) = value(name).filter(|most| *most != "0") {
+            add(
+                false,
+                format!(
+                    "{name}={most}: the resource manager holds this pluggable database to {most} \
+                     {unit} per second, whatever the storage can do"
+                ),
+                &format!("ALTER SYSTEM SET {name}=0 for the test, or name it with the result."),
+            );
+        }
+    }
+    if is_in_files
+        && let Some(options) = value("filesystemio_options")
+        && !["setall", "directio"].contains(&options.to_lowercase().as_str())
+    {
+        add(
+            false,
+            format!(
+                "filesystemio_options={options}: the operating system's page cache serves reads of \
+                 data files, so that they are not the storage's"
+            ),
+            "ALTER SYSTEM SET filesystemio_options=SETALL SCOPE=SPFILE, and restart the instance.",
         );
     }
     if value("_db_cache_pre_warm").is_some_and(|value| value.eq_ignore_ascii_case("true")) {

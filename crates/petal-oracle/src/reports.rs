@@ -6,7 +6,7 @@ use super::errors::AtPlace;
 use super::link::{BindValue, Link, LinkError, Row};
 use super::meta::{cell, number};
 use super::{sql, statspack};
-use petal_engine::Result;
+use petal_engine::{EngineError, Result};
 use petal_model::record::server_report::{ReportContent, ServerReport};
 use petal_model::settings::StatisticsType;
 
@@ -28,6 +28,21 @@ fn snapshot(link: &mut dyn Link, kind: StatisticsType) -> Result<String, LinkErr
     };
     let row = link.call(&sql::section(sql::REPORTS, name), &[], &["snapshot"])?;
     Ok(cell(&row, 0).trim().to_owned())
+}
+
+/// Refuses AWR if the database does not admit it: its snapshots would be empty.
+pub fn refuse_locked_pack(database: &mut Database) -> Result<()> {
+    let rows = database.look_if_allowed("pack_access");
+    match rows.first().is_some_and(|row| cell(row, 0).eq_ignore_ascii_case("NONE")) {
+        false => Ok(()),
+        true => Err(EngineError::Setting(format!(
+            "DATABASE_STATISTICS_TYPE=awr: {}: control_management_pack_access=NONE, so that AWR takes \
+             empty snapshots; use DATABASE_STATISTICS_TYPE=statspack, which needs no licence, or leave it \
+             out. Only with a licence of the Diagnostics Pack may a DBA set \
+             control_management_pack_access='DIAGNOSTIC'",
+            database.place
+        ))),
+    }
 }
 
 /// Takes the first snapshot of a report. Most databases have no Statspack.

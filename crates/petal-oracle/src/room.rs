@@ -118,6 +118,17 @@ pub fn serving(
     sql::create_tablespace(tablespace, size, has_managed_files, others)
 }
 
+/// Returns the statement that creates another tablespace than `tablespace`, which is there already.
+pub fn another(
+    database: &mut Database,
+    tablespace: &str,
+    data_bytes: u64,
+    block_bytes: u32,
+) -> String {
+    let name = ["PETAL_DATA", "PETAL_DATA_2"].into_iter().find(|name| *name != tablespace);
+    serving(database, name.unwrap_or_default(), data_bytes, Some(block_bytes))
+}
+
 /// Refuses a load that would certainly run out of space: the free space, the possible growth of
 /// files and the data that the load drops first are all known, and too little.
 pub fn refuse_if_short(database: &mut Database, plan: &LoadPlan, tablespace: &str) -> Result<()> {
@@ -133,10 +144,10 @@ pub fn refuse_if_short(database: &mut Database, plan: &LoadPlan, tablespace: &st
         let Some(there) = there.map(|there| there + dropped).filter(|there| *there < needed) else {
             continue;
         };
-        let statement = serving(database, tablespace, needed, Some(plan.block_size));
+        let statement = another(database, tablespace, needed, plan.block_size);
         return Err(EngineError::Environment(format!(
             "{}: tablespace {tablespace} has {what} for {}, and the rows of this load take {}; {advice}, \
-             or make a tablespace that serves: {statement}",
+             or make another tablespace and name it (?tablespace=NAME): {statement}",
             database.place,
             bytes(there),
             bytes(needed),
@@ -166,7 +177,7 @@ pub fn facts(
     (tablespace, is_logged): (&str, bool),
     proof: Seen<Placement>,
 ) -> Vec<LoadFact> {
-    let statement = serving(views.database, tablespace, data_bytes(plan), Some(plan.block_size));
+    let statement = another(views.database, tablespace, data_bytes(plan), plan.block_size);
     let make = format!("echo \"{statement};\" | sqlplus / as sysdba");
     let mut facts = vec![
         one_row_per_block(proof, &make),

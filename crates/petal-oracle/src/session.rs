@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::errors::{AtPlace, NO_SUCH_OPTION, hint};
+use super::before_run::rds;
+use super::database::Database;
+use super::errors::{AtPlace, NO_SUCH_OPTION, hint, is_missing};
 use super::link::{Connector, Destination, Link, LinkError};
 use super::meta::{OracleSchema, cell};
 use super::sql;
 use super::timeouts::answered;
-use super::work::{SessionConfig, Work};
+use super::work::{Batches, SessionConfig, Work};
 use petal_engine::server::detached_worker::DetachedWorker;
 use petal_engine::server::driver_panic::DRIVER_FAILED;
 use petal_engine::server::failure::{CONNECTION, NO_ANSWER, not_loaded};
@@ -23,11 +25,15 @@ use petal_model::workload::seat::Seat;
 
 /// Time from a stop until a session aborts its operation before a run, when the runner does not.
 const ABORT_AFTER: Duration = Duration::from_secs(15);
+/// Time for a cancelled call to end. The server may answer what the driver does not see.
+const KILL_AFTER: Duration = Duration::from_secs(3);
+
 /// Session of a run. A detached worker executes its loop, because a call may never end.
 pub struct OracleSession {
     worker: DetachedWorker<Worker>,
     control: Arc<SessionControl>,
     connection: Arc<AbortHandle>,
+    batches: Batches,
     place: String,
     /// Number of the instance; empty if unknown.
     instance: String,
@@ -56,10 +62,12 @@ impl OracleSession {
         let instance = statements.instance.clone();
         let (connection, connector) = (AbortHandle::new(), Arc::clone(connector));
         let is_killed = Arc::<AtomicBool>::default();
-        let killing = Arc::clone(&is_killed);
+        let (killing, batches) = (Arc::clone(&is_killed), Batches::default());
+        let in_flight = batches.clone();
         // A user who may not cancel waits for the driver's own limit.
         let control = SessionControl::new(Arc::clone(&connection), move || {
-            statements.send(connector.as_ref(), || killing.store(true, Ordering::Relaxed));
+            let before_kill = || killing.store(true, Ordering::Relaxed);
+            statements.send(connector.as_ref(), &in_flight, KILL_AFTER, before_kill);
         });
         let mut work = Work {
             link,
@@ -81,7 +89,7 @@ impl OracleSession {
             EngineError::Environment(format!("{place}: session {}: {error}", seat.session))
         })?;
         let (place, abort_after) = (place.to_owned(), ABORT_AFTER);
-        Ok(Self { worker, control, connection, place, instance, abort_after })
+        Ok(Self { worker, control, connection, batches, place, instance, abort_after })
     }
 
     /// Returns the number of the session's instance, or `None` if unknown.
@@ -120,28 +128,64 @@ pub fn use_hints(link: &mut dyn Link) -> Result<bool, LinkError> {
 
 /// Statements, sent by another session, that end a session's current statement.
 pub struct CancelStatements {
-    cancel: String,
-    kill: String,
+    cancel: EndStatement,
+    kill: EndStatement,
     /// Number of the instance; empty if unknown, and then omitted.
     instance: String,
+}
+
+/// A statement about a session, and the procedure of Amazon RDS that replaces it there.
+struct EndStatement {
+    usual: String,
+    in_rds: String,
+}
+
+impl EndStatement {
+    fn of(name: &str, identity: (u64, u64), instance: &str) -> Self {
+        let usual = about_session(name, identity, instance);
+        Self { usual, in_rds: about_session(&format!("rds_{name}"), identity, instance) }
+    }
+
+    /// Sends it; returns false if the database did not do it.
+    fn send(&self, admin: &mut Database) -> bool {
+        match admin.link.execute(&self.usual, &[]) {
+            Ok(_) => true,
+            Err(error) => is_missing(&error) && rds(admin, &self.in_rds),
+        }
+    }
 }
 
 impl CancelStatements {
     pub fn of(link: &mut dyn Link) -> Self {
         let instance = link.query(&sql::section(sql::LOOK, "instance"), &[]).unwrap_or_default();
         let instance = instance.first().map(|row| cell(row, 0).to_owned()).unwrap_or_default();
-        let cancel = about_session("cancel", link.identity(), &instance);
-        let kill = about_session("kill", link.identity(), &instance);
+        let [cancel, kill] =
+            ["cancel", "kill"].map(|name| EndStatement::of(name, link.identity(), &instance));
         Self { cancel, kill, instance }
     }
 
-    /// Cancels the statement as the administrator. If that fails, kills the session.
-    pub fn send(&self, connector: &dyn Connector, before_kill: impl FnOnce()) {
-        let Ok(mut admin) = connector.connect(Destination::Admin, "petal cancel") else { return };
+    /// Cancels the batch in flight as the administrator. Kills the session if that fails, or if the
+    /// same batch is still in flight after `kill_after`.
+    pub fn send(
+        &self,
+        connector: &dyn Connector,
+        batches: &Batches,
+        kill_after: Duration,
+        before_kill: impl FnOnce(),
+    ) {
+        let Some(batch) = batches.in_flight() else { return };
+        let Ok(link) = connector.connect(Destination::Admin, "petal cancel") else { return };
+        let mut admin = Database { link, place: String::new() };
         // Release 12.2 has no CANCEL SQL.
-        if admin.execute(&self.cancel, &[]).is_err() {
+        if self.cancel.send(&mut admin) {
+            let until = Instant::now() + kill_after;
+            while batches.in_flight() == Some(batch) && Instant::now() < until {
+                std::thread::sleep(TICK);
+            }
+        }
+        if batches.in_flight() == Some(batch) {
             before_kill();
-            let _ = admin.execute(&self.kill, &[]);
+            self.kill.send(&mut admin);
         }
     }
 }
@@ -173,9 +217,10 @@ impl Session for OracleSession {
         };
         let (operations, their_stop, mut outcomes) =
             (operations.to_vec(), stop.clone(), std::mem::take(done));
+        let batches = self.batches.clone();
         let executed = self.worker.run(TICK, &mut on_tick, move |worker| {
             let batch = Batch::new(&operations, &their_stop, &mut outcomes);
-            let result = worker.side.execute(&mut worker.work, batch);
+            let result = batches.during(|| worker.side.execute(&mut worker.work, batch));
             (outcomes, result)
         });
         let (outcomes, result) = executed.map_err(|reason| self.lost(&reason))?;

@@ -2,7 +2,7 @@
 //! effect of an error on the session.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::errors::{CANCELLED, KILLED, TRANSIENT, hint};
@@ -31,6 +31,24 @@ pub struct SessionConfig {
     pub commit_wait: bool,
     /// Set if any session does UPDATEs.
     pub updates: bool,
+}
+
+/// Number of batches that a session has begun and ended: odd while one is in flight.
+#[derive(Clone, Default)]
+pub struct Batches(Arc<AtomicU64>);
+
+impl Batches {
+    /// The batch in flight, if there is one.
+    pub fn in_flight(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|count| count % 2 == 1)
+    }
+
+    pub fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let result = work();
+        self.0.fetch_add(1, Ordering::Relaxed);
+        result
+    }
 }
 
 /// State that both sides of the loop use.

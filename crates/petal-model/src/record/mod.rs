@@ -683,6 +683,11 @@ impl Summary {
             .map(|(read, write)| read + write)
     }
 
+    /// True if operations began and none ended.
+    pub fn nothing_done(&self) -> bool {
+        self.ops.total == 0 && self.ops.cut > 0
+    }
+
     /// The counter's value; None if the database does not count it.
     pub fn counter(&self, counter: CommonCounter) -> Option<u64> {
         self.counters.get(counter.name()).copied()

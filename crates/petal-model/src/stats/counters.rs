@@ -487,6 +487,10 @@ pub enum WaitClass {
     /// Too small a log or a buffer.
     Configuration,
     Network,
+    /// A manager of resources holds sessions back: its limit of processors or of I/O.
+    Scheduler,
+    /// Blocks and locks that another server of a cluster with common storage sends or grants.
+    Cluster,
     Cpu,
     Idle,
     Other,
@@ -503,6 +507,8 @@ impl WaitClass {
             Self::Concurrency => "Concurrency",
             Self::Configuration => "Configuration",
             Self::Network => "Network",
+            Self::Scheduler => "Scheduler",
+            Self::Cluster => "Cluster",
             Self::Cpu => "CPU",
             Self::Idle => "Idle",
             Self::Other => "Other",

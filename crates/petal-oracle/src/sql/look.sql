@@ -131,9 +131,14 @@ WHERE name IN (
     'db_block_checking', 'db_lost_write_protect', 'undo_retention', 'use_large_pages',
     'resource_manager_plan', 'result_cache_mode', 'cluster_database', 'inmemory_size',
     'use_indirect_data_buffers', 'optimizer_ignore_hints', 'optimizer_ignore_parallel_hints',
-    'control_management_pack_access', 'statistics_level', 'parallel_max_servers'
+    'control_management_pack_access', 'statistics_level', 'parallel_max_servers', 'max_iops',
+    'max_mbps'
 ) OR name LIKE '\_%' ESCAPE '\'
 ORDER BY name
+
+-- name: pack_access
+-- NONE: nobody may use AWR, whose snapshots are then empty.
+SELECT value FROM sys.v_$parameter WHERE name = 'control_management_pack_access'
 
 -- name: ignored_hints
 -- As this session has it.
@@ -166,6 +171,12 @@ WHERE event LIKE 'cell single block physical read%' AND total_waits > 0
 
 -- name: data_files
 SELECT file_name FROM sys.dba_data_files WHERE tablespace_name = :1 ORDER BY file_name
+
+-- name: asm_disks
+-- Devices of a disk group, as this host names them if the instance is here.
+SELECT d.path FROM sys.v_$asm_disk d
+JOIN sys.v_$asm_diskgroup g ON g.group_number = d.group_number
+WHERE g.name = :1 AND d.path IS NOT NULL ORDER BY d.path
 
 -- name: free_space
 -- Inside the files of a tablespace; what the recycle bin holds is free.

@@ -55,3 +55,13 @@ ALTER SYSTEM CANCEL SQL '{sid}, {serial}{instance}'
 
 -- name: kill
 ALTER SYSTEM KILL SESSION '{sid}, {serial}{instance}' IMMEDIATE
+
+-- name: rds_cancel
+BEGIN
+    rdsadmin.rdsadmin_util.cancel(sid => {sid}, serial => {serial});
+END;
+
+-- name: rds_kill
+BEGIN
+    rdsadmin.rdsadmin_util.kill(sid => {sid}, serial => {serial}, method => 'IMMEDIATE');
+END;

@@ -94,6 +94,17 @@ fn lost_sessions_gaps_and_partial_records() {
 }
 
 #[test]
+fn a_run_whose_operations_were_all_cut_has_an_error() {
+    let run = gains(&["nothing-done"], |run| {
+        run.summary.ops = petal_model::record::Ops { cut: 8, ..Default::default() };
+    });
+    let said = message(&run, "nothing-done");
+    assert!(said.starts_with("no operation ended: 8 operations waited"), "{said}");
+    assert!(said.contains("most of the time sessions waited for"), "{said}");
+    gains(&[], |run| run.summary.ops.cut = 8);
+}
+
+#[test]
 fn calls_that_failed_are_counted() {
     let run = gains(&["io-errors"], |run| {
         run.summary.counters.insert("io_errors".into(), 3);

@@ -130,13 +130,25 @@ fn hit_pct(io: &IoCounts) -> Option<f64> {
 /// The share of DB time of each class of waits.
 fn waits(run: &Run, put: PutFigure<'_>) {
     use WaitClass::{
-        Application, Commit, Concurrency, Configuration, Network, Other, Replica, UserIo,
+        Application, Cluster, Commit, Concurrency, Configuration, Network, Other, Replica,
+        Scheduler, UserIo,
     };
+    let classes = [
+        UserIo,
+        Commit,
+        Replica,
+        Concurrency,
+        Application,
+        Configuration,
+        Network,
+        Scheduler,
+        Cluster,
+        Other,
+    ];
     if run.summary.waits.is_empty() {
         return;
     }
-    for class in [UserIo, Commit, Replica, Concurrency, Application, Configuration, Network, Other]
-    {
+    for class in classes {
         let of_class = run.summary.waits.iter().filter(|wait| wait.class == class);
         let time_us: f64 = of_class.map(|wait| wait.time_us).sum();
         put(&metric::wait(class), run.share_of_db_time(time_us).map(|share| share * 100.0));
