@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test unit integration package release-notes test-oracle servers grammar check check-features build docs bench bench-peers bench-limits repeat-conformance clean
+.PHONY: demo test unit integration package release-notes strangers servers grammar check check-features build docs bench bench-peers bench-limits repeat-conformance clean
 
 # Builds petal, loads a small data set on the embedded default, runs a short sweep and a last run at the
 # peak; leaves petals and what limits them.
@@ -28,15 +28,11 @@ unit:
 integration:
 	CARGO="$(CARGO)" bash scripts/test-integration.sh
 
-# The check list and then the conformance suite, against a live Oracle Database, which drops the user's
-# petal schemas; what each has proved is printed, and a text to send back is left:
-# PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle
-test-oracle:
-	@test -n "$$PETAL_TEST_ORACLE" || { echo "PETAL_TEST_ORACLE=oracle://user:password@host:1521/service make test-oracle" >&2; exit 2; }
-	@failed=0; \
-	$(CARGO) test --locked --test integration a_live_database_passes_the_check_list -- --ignored || failed=1; \
-	$(CARGO) test --locked --test integration conformance::oracle_ -- --ignored --test-threads=1 || failed=1; \
-	exit $$failed
+# Other clients of Oracle (npm, PyPI, the Go proxy, Maven Central) at the stand-in of the tests: they log on,
+# select, and execute petal's block. Not part of `make test`.
+strangers:
+	sh scripts/strangers.sh
+	$(CARGO) test --locked --test integration other_clients_log_on -- --ignored --nocapture
 
 # What tests start privately, from Debian's packages, where it is missing.
 servers:

@@ -31,6 +31,10 @@ fi
 if ! command -v python3 >/dev/null; then
     missing="$missing python3"
 fi
+# The parser of tests/oracle/compose.yaml.
+if ! python3 -c 'import yaml' 2>/dev/null && ! /usr/bin/python3 -c 'import yaml' 2>/dev/null; then
+    missing="$missing python3-yaml"
+fi
 if ! command -v ip >/dev/null && ! [ -x /usr/sbin/ip ]; then
     missing="$missing iproute2"
 fi

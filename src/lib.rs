@@ -8,7 +8,8 @@
 //! 5. [`petal_judge`]: judges a record
 //! 6. [`petal_report`]: pure functions of a record
 //! 7. [`runner`]: loads, runs, stops, keeps
-//! 8. [`cli`]: one file per command
+//! 8. `prove`: the work of `petal prove`, with the promises of [`petal_prove`]
+//! 9. [`cli`]: one file per command
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
@@ -16,4 +17,5 @@ pub mod cli;
 pub mod engines;
 #[cfg(test)]
 mod names_tests;
+mod prove;
 pub mod runner;

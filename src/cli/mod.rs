@@ -33,6 +33,7 @@ mod plain_phase;
 mod predict;
 mod process;
 mod profile;
+mod prove;
 mod ranks;
 mod record_folders;
 mod replay;
@@ -122,7 +123,7 @@ const GROUPS: &[(&str, &[Subcommand])] = &[
             (serve::command, serve::run),
         ],
     ),
-    ("Prove", &[(verify::command, verify::run)]),
+    ("Prove", &[(prove::command, prove::run), (verify::command, verify::run)]),
     (
         "Help",
         &[

@@ -2,6 +2,7 @@
 //! runs, is cut, and meets errors at each step of all this.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -355,6 +356,99 @@ fn without_the_right_to_cancel_or_kill_the_driver_breaks_the_call_off() {
     let run = run_that_hangs(&stand_in, &work, "server", LOOP);
     assert_eq!(count(&run, "/ops/cut"), 1, "{}", run["ops"]);
     assert_eq!(run["sessions_lost"], Value::Array(Vec::new()), "{:?}", findings(&run));
+}
+
+/// As rust-oracledb 0.2 does it: cancelling by the server goes unseen.
+#[test]
+fn a_call_that_cancelling_does_not_end_is_killed_after_three_seconds() {
+    for (side, at, fault) in [
+        ("server", LOOP, Fault::HangsUnseen),
+        ("client", "COUNT(c2) FROM petal1_cf1 t WHERE custid BETWEEN :1", Fault::HangsUnseen),
+        ("server", LOOP, Fault::HangsHasty),
+    ] {
+        let (stand_in, work) = loaded(Release::Free23, "1");
+        stand_in.fails_at(at, 3, fault.clone());
+        let begin = Instant::now();
+        let args = ["run", "--run-time", "2", "--loop", side, "--json"];
+        let run = petal(&work, &stand_in, &args).ends().json();
+        assert!(
+            begin.elapsed() < Duration::from_secs(12),
+            "{side} {fault:?}: {:?}",
+            begin.elapsed()
+        );
+        let sent = stand_in.statements();
+        let position = |text: &str| sent.iter().position(|sql| sql.starts_with(text));
+        let cancelled = position("ALTER SYSTEM CANCEL SQL");
+        assert!(cancelled.is_some(), "{side} {fault:?}");
+        if matches!(fault, Fault::HangsUnseen) {
+            assert!(position("ALTER SYSTEM KILL SESSION") > cancelled, "{side}");
+        }
+        assert_eq!(count(&run, "/ops/cut"), 1, "{side} {fault:?}: {}", run["ops"]);
+        let lost = &run["sessions_lost"];
+        assert_eq!(*lost, Value::Array(Vec::new()), "{side} {fault:?}: {:?}", findings(&run));
+    }
+}
+
+#[test]
+fn a_lock_that_cuts_every_operation_fails_the_run() {
+    let (stand_in, work) = loaded(Release::Free23, "1");
+    stand_in.shared.world().held.insert("PETAL1_CF1".to_owned(), 1);
+    let run = petal(&work, &stand_in, &["run", "--run-time", "1", "--update-pct", "100", "--json"]);
+    let run = run.exits(1).json();
+    assert_eq!(count(&run, "/ops/total"), 0, "{}", run["ops"]);
+    let findings = findings(&run);
+    assert!(findings.iter().any(|finding| finding.starts_with("nothing-done")), "{findings:?}");
+}
+
+#[test]
+fn awr_is_refused_where_nobody_may_use_it() {
+    let (stand_in, work) = loaded(Release::Xe18, "1");
+    let access = ("control_management_pack_access", "NONE");
+    stand_in.shared.world().parameters.push(access);
+    work.write("slob.conf", "DATABASE_STATISTICS_TYPE=awr\n");
+    petal(&work, &stand_in, &["run", "--work-loop", "1"])
+        .exits(2)
+        .telling(&["empty snapshots", "statspack"]);
+    assert!(stand_in.calls().is_empty());
+}
+
+const ELSEWHERE: &str = "the database is on another host";
+
+/// Only what the instance has that serves petal, or the reason why it is unknown.
+#[test]
+fn the_headline_is_filled_in_the_root_in_a_pluggable_database_and_in_a_cluster() {
+    for (container, second, updates) in
+        [(1, None, "0"), (3, None, "0"), (3, None, "50"), (0, Some(1), "0"), (0, Some(1), "50")]
+    {
+        let (stand_in, work) = loaded(Release::Free23, "1");
+        {
+            let mut world = stand_in.shared.world();
+            (world.container, world.second, world.is_cold) = (container, second, true);
+        }
+        let args = ["run", "--work-loop", "100", "--update-pct", updates, "--json"];
+        let run = petal(&work, &stand_in, &args).ends().json();
+        let place = format!("container {container}, {second:?}, {updates} %: {}", run["headline"]);
+        // One request for each row, and none of the other instance's.
+        assert_eq!(count(&run, "/counters/physical read IO requests"), 6400, "{place}");
+        let piops = &run["headline"]["piops"];
+        assert!(piops["reads"].as_f64() > Some(0.0), "{place}");
+        let why = &run["unknown_figures"]["physical_write_requests"];
+        match (container > 1, updates) {
+            (false, "0") => assert_eq!(piops["sum"], piops["reads"], "{place}"),
+            (false, _) => assert!(piops["writes"].as_f64() > Some(0.0), "{place}"),
+            (true, percent) => {
+                assert!(why.as_str().unwrap().contains("DBA_PRIV_USER"), "{place}");
+                let sum = if percent == "0" { &piops["reads"] } else { &Value::Null };
+                assert_eq!(piops["sum"], *sum, "{place}");
+            }
+        }
+        assert_eq!(why.is_null(), container <= 1, "{place}");
+        assert_eq!(run["headline"]["read_us"], 1.0, "{place}");
+        assert!(run["headline"]["redo"]["mb_s"].is_number(), "{place}");
+        assert_eq!(run["headline"]["served_by"]["why_unknown"], ELSEWHERE, "{place}");
+        let limited_by = run["headline"]["limited_by"]["words"].as_str().unwrap();
+        assert!(!limited_by.starts_with('-'), "{place}");
+    }
 }
 
 #[test]

@@ -386,7 +386,7 @@ fn no_output_takes_the_place_of_an_input_or_of_a_strangers_file() {
     }
     std::os::unix::fs::symlink(work.path("prof.json"), work.path("link.json")).unwrap();
     let calibrate = ["calibrate", "c.dat", "--size", "16M", "--seconds", "1", "--depths", "1"];
-    let calls: [(&[&str], &str); 27] = [
+    let calls: [(&[&str], &str); 28] = [
         (&["awr", "--petals", "a.html", "a.html"], "an input"),
         (&["awr", "--petals", "a.html", "a.xlsx"], "petal did not write it"),
         (&["awr", "--html", "a.html", "a.html"], "an input"),
@@ -414,6 +414,7 @@ fn no_output_takes_the_place_of_an_input_or_of_a_strangers_file() {
         (&[&calibrate[..], &["--out", "a.html"]].concat(), "in the place of a folder"),
         (&[&calibrate[..], &["--calibrations", "a.html"]].concat(), "in the place of a folder"),
         (&["calibrate", "a.html", "--size", "16M"], "--destroy-data"),
+        (&["prove", "--out", "a.html", "--db", "postgres://h/d"], "petal did not write it"),
     ];
     let is_tried = |command: &str, option: &str| {
         let option = if option == "--output" { "-o" } else { option };

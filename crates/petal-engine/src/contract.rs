@@ -1,5 +1,6 @@
 //! The contract between petal and a database: [`Engine`], [`Session`], and their values.
 
+use std::any::Any;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -241,6 +242,12 @@ pub trait Server: Send + Sync {
     /// A text that changes if one of these may have changed, cheap enough for once a second.
     /// `None`: petal reads them again only at the end.
     fn settings_mark(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// Keeps the rows of a schema locked against UPDATEs until the value is dropped; `None` if it
+    /// cannot.
+    fn hold_rows(&self, _schema: u32) -> Result<Option<Box<dyn Any>>> {
         Ok(None)
     }
 

@@ -253,13 +253,14 @@ pub fn conclude(costs: &mut Costs) {
         let is_new = setting.present.as_ref() != Some(&value);
         is_new.then(|| Some(setting.statement.as_ref()?.replace("{value}", &value)))?
     };
-    // A value that is known without a measurement is set only together with measured ones.
-    let is_measured = |setting: &PricedSetting| {
-        !matches!(setting.price, Price::ScanBlocks | Price::MissShare)
-            && setting.values.iter().any(|found| found.value.is_some())
+    // A size that is known without a measurement is set only together with measured times.
+    let is_known = |setting: &PricedSetting| {
+        setting.values.iter().any(|found| found.value.is_some() || found.high.is_some())
     };
-    let is_any = costs.settings.iter().any(is_measured);
-    let settings = costs.settings.iter().filter(|_| is_any);
+    let mut others = costs.settings.iter().filter(|setting| setting.price != Price::ScanBlocks);
+    let is_any = others.any(is_known);
+    let settings = costs.settings.iter();
+    let settings = settings.filter(|setting| setting.price != Price::ScanBlocks || is_any);
     costs.statements = settings.filter_map(statement).collect();
     if let Some(joint) = costs.joint_statement.as_ref().filter(|_| !costs.statements.is_empty()) {
         costs.statements = vec![joint.replace("{settings}", &costs.statements.join(", "))];
@@ -460,6 +461,24 @@ mod tests {
             costs.assumed_pct = pct;
             conclude(&mut costs);
             assert_eq!(costs.statements[0], statement, "nothing missing is 0, not unknown");
+        }
+    }
+
+    #[test]
+    fn nothing_measured_leaves_nothing_to_paste() {
+        let setting = |price| PricedSetting {
+            price,
+            factor: 8.0,
+            statement: Some("SET {value};".to_owned()),
+            ..PricedSetting::default()
+        };
+        let settings = vec![setting(Price::RandomBlock), setting(Price::ScanBlocks)];
+        let parts = PlanParts { operator: 10.0, row: 20.0, index_entry: 30.0 };
+        let all = measured(parts, 4000.0, 1000.0, 1.0);
+        for (costs, statements) in [(all, 2), (Costs::default(), 0)] {
+            let mut costs = Costs { settings: settings.clone(), ..costs };
+            conclude(&mut costs);
+            assert_eq!(costs.statements.len(), statements, "{:?}", costs.statements);
         }
     }
 

@@ -10,6 +10,7 @@ use super::client::Client;
 use super::connect::Endpoint;
 use super::schema;
 use petal_engine::in_use::DataUse;
+use petal_engine::server::data_name::data_name;
 use petal_engine::server::liveness::TimeoutPolicy;
 use petal_engine::server::servers;
 use petal_engine::{EngineError, Result};
@@ -22,7 +23,8 @@ const LOCKING: &str = "locking petal's data";
 
 /// A lock's name; the database's own may be too long for it.
 fn lock(of: &str) -> String {
-    format!("CONCAT('petal ', LEFT(SHA1(DATABASE()), 16), ' {of}')")
+    let name = data_name();
+    format!("CONCAT('{name} ', LEFT(SHA1(DATABASE()), 16), ' {of}')")
 }
 
 /// Refuses if a run, a setup or a drop is at work in this database; else keeps all of them away as

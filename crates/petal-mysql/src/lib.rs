@@ -54,6 +54,7 @@ mod trust;
 mod waits;
 mod work;
 
+use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -327,6 +328,14 @@ impl Server for Mysql {
 
     fn sessions_max(&self) -> Result<Option<u32>> {
         self.servers.sessions_max(servers::free_connections)
+    }
+
+    fn hold_rows(&self, schema: u32) -> Result<Option<Box<dyn Any>>> {
+        let mut client = self.first().connect()?;
+        client.send("locking rows", "START TRANSACTION")?;
+        let lock = format!("UPDATE {}_cf1 SET c2 = 'held'", schema::name(schema));
+        client.send("locking rows", &lock)?;
+        Ok(Some(Box::new(client)))
     }
 
     fn server_work(&self) -> Result<Vec<ServerWork>> {

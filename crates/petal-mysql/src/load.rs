@@ -10,6 +10,7 @@ use super::filling::{self, Filling};
 use super::placement::{self, PROOF_VIEW};
 use super::session_server::make_routine;
 use super::{in_use, schema, servers};
+use petal_engine::server::data_name::named;
 use petal_engine::server::endpoint::REPLACE_LOCK_LIMIT;
 use petal_engine::server::liveness;
 use petal_engine::server::loader::{
@@ -192,7 +193,7 @@ pub fn drop_marked(client: &mut Client) -> Result<Vec<String>> {
                WHERE routine_schema = DATABASE() AND routine_type = 'PROCEDURE' \
                AND routine_name REGEXP '^petal[1-9][0-9]*_run$' \
                AND routine_comment LIKE 'loop of petal%'";
-    let routines: Vec<String> = client.ask("looking for routines", sql)?;
+    let routines: Vec<String> = client.ask("looking for routines", &named(sql))?;
     for routine in routines {
         let sql = format!("DROP PROCEDURE {routine}");
         client.send(&format!("dropping {routine}"), &sql)?;

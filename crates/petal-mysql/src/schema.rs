@@ -5,6 +5,7 @@ use super::client::Client;
 use super::errors::{AtServer as _, NO_SUCH_TABLE};
 use super::page_layout::RowGroup;
 use super::trust;
+use petal_engine::server::data_name::{data_name, named};
 use petal_engine::server::failure::not_loaded;
 use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
 use petal_engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
@@ -22,17 +23,17 @@ pub const TABLES: [&str; 3] = ["meta", "cf1", "cf2"];
 pub const ROUTINE_COMMENT: &str = "loop of petal, version 5";
 
 pub fn name(schema: u32) -> String {
-    format!("petal{schema}")
+    format!("{}{schema}", data_name())
 }
 
 /// The name of a schema until its load is complete.
 pub fn loading_name(schema: u32) -> String {
-    format!("petal{schema}_loading")
+    format!("{}{schema}_loading", data_name())
 }
 
 /// The name of an old schema until its replacement is complete.
 pub fn replaced_name(schema: u32) -> String {
-    format!("petal{schema}_replaced")
+    format!("{}{schema}_replaced", data_name())
 }
 
 /// The statements that make the empty tables.
@@ -82,7 +83,7 @@ pub fn routine(schema: &str) -> String {
     let ended = "TIMESTAMPDIFF(MICROSECOND, started, moment), \
                  IF(touched = expected, ' ', CONCAT('/', touched, ' '))";
     let declare = |column: usize| format!("DECLARE v{column} TEXT CHARACTER SET latin1;");
-    include_str!("sql/routine.sql")
+    named(include_str!("sql/routine.sql"))
         .replace("{declarations}", &each_column(ALL_COLUMNS, declare, " "))
         .replace("{select_own}", &select(schema))
         .replace("{select_first}", &select("petal1"))
@@ -188,13 +189,13 @@ pub fn tables(client: &mut Client) -> Result<Vec<(String, bool)>> {
          AND table_name REGEXP '^petal[1-9][0-9]*_((loading|replaced)_)?(meta|cf1|cf2)$' \
          ORDER BY LENGTH(table_name), table_name"
     );
-    let rows: Vec<(String, i64)> = client.ask("looking for petal's tables", &sql)?;
+    let rows: Vec<(String, i64)> = client.ask("looking for petal's tables", &named(&sql))?;
     Ok(rows.into_iter().map(|(name, is_marked)| (name, is_marked != 0)).collect())
 }
 
 /// The schema of a complete schema's table.
 pub fn number_of(table: &str) -> Option<u32> {
-    table.strip_prefix("petal")?.strip_suffix("_meta")?.parse().ok()
+    table.strip_prefix(data_name())?.strip_suffix("_meta")?.parse().ok()
 }
 
 /// Takes the table's statistics again.

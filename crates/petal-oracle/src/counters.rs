@@ -7,6 +7,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::database::Database;
+use super::figures::{self, CountedColumns};
 use super::link::{Connector, Destination, LinkErrorKind, Row};
 use super::meta::{cell, count, number};
 use super::sql;
@@ -20,15 +21,6 @@ pub const READ_EVENT: &str = "db file sequential read";
 pub const CELL_READ_EVENT: &str = "cell single block physical read";
 pub const WRITE_EVENT: &str = "db file parallel write";
 pub const LOG_EVENT: &str = "log file parallel write";
-
-/// Statistics that are also kept under the names common to every engine.
-const COMMON: [(&str, CommonCounter); 5] = [
-    ("background checkpoints completed", CommonCounter::Checkpoints),
-    ("table fetch continued row", CommonCounter::RowsFollowed),
-    ("cleanouts only - consistent read gets", CommonCounter::BlocksCleaned),
-    ("physical reads cache", CommonCounter::BlocksCached),
-    ("physical reads cache prefetch", CommonCounter::BlocksPrefetched),
-];
 
 const NS_PER_US: u64 = 1000;
 
@@ -54,8 +46,9 @@ pub struct CounterReader {
     views: Mutex<SeenViews>,
 }
 
-/// Whether each view could be read when it was first asked for. A later failure is a gap.
-type SeenViews = BTreeMap<&'static str, bool>;
+/// Each view that was asked for, with the reason if it could not be read the first time. A later failure
+/// is a gap.
+type SeenViews = BTreeMap<&'static str, Option<String>>;
 
 /// Connection for statistics.
 struct CountersConnection {
@@ -78,7 +71,7 @@ impl CounterReader {
             Some(connection) => connection,
             None => self.connect()?,
         };
-        let mut counters = read(&mut connection.database, in_full, &mut self.views.lock())?;
+        let mut counters = read(&mut connection, in_full, &mut self.views.lock())?;
         if connection.is_pluggable {
             counters.iter_mut().for_each(|(_, counters)| mark_background(counters));
         }
@@ -110,8 +103,8 @@ pub fn is_pluggable(container: &Row) -> bool {
 }
 
 /// Marks the counters of background processes. These write for a pluggable database in the root,
-/// which counts the writes; the container's part would look like a small total. The total is
-/// unknown; the container's counts are kept under names with a prefix.
+/// which counts the writes; the container's part would look like a small total. The container's counts
+/// are kept under names with a prefix.
 fn mark_background(counters: &mut Counters) {
     const BACKGROUND: [&str; 11] = [
         "physical write",
@@ -126,10 +119,6 @@ fn mark_background(counters: &mut Counters) {
         "iostat.DBWR",
         "iostat.LGWR",
     ];
-    let io = &mut counters.io;
-    io.physical_write_blocks = None;
-    io.physical_write_requests = None;
-    io.physical_write_bytes = None;
     counters.waits.retain(|wait| wait.class != WaitClass::SystemIo);
     let is_background = |name: &str| BACKGROUND.iter().any(|begin| name.starts_with(begin));
     let checkpoints = CommonCounter::Checkpoints.name();
@@ -153,32 +142,39 @@ fn view(
     section: &'static str,
     seen: &mut SeenViews,
 ) -> Result<Option<Vec<Row>>> {
-    if seen.get(section) == Some(&false) {
+    if seen.get(section).is_some_and(Option::is_some) {
         return Ok(None);
     }
     match database.link.query(&sql::section(file, section), &[]) {
         Ok(rows) => {
-            seen.insert(section, true);
+            seen.insert(section, None);
             Ok(Some(rows))
         }
         Err(error) if error.kind == LinkErrorKind::Database && !seen.contains_key(section) => {
-            seen.insert(section, false);
+            seen.insert(section, Some(error.to_string()));
             Ok(None)
         }
         Err(error) => Err(database.error("reading statistics", &error)),
     }
 }
 
+/// Returns the reason of each view that could not be read.
+fn refused(seen: &SeenViews) -> BTreeMap<String, String> {
+    let refused = seen.iter().filter_map(|(section, why)| Some((*section, why.clone()?)));
+    refused.map(|(section, why)| (figures::view_of(section).to_owned(), why)).collect()
+}
+
 fn read(
-    database: &mut Database,
+    connection: &mut CountersConnection,
     in_full: bool,
     seen: &mut SeenViews,
 ) -> Result<Vec<(u64, Counters)>> {
+    let CountersConnection { database, is_pluggable } = connection;
     let Some(statistics) = view(database, sql::COUNTERS, "statistics", seen)? else {
         // Nothing is visible: the run has only petal's own figures.
-        let endpoint = database.place.clone();
-        let unknown = [String::new()].into();
-        return Ok(vec![(0, Counters { endpoint, unknown, ..Counters::default() })]);
+        let counters =
+            Instance::default().counters(database.place.clone(), &refused(seen), *is_pluggable);
+        return Ok(vec![(0, Counters { unknown: [String::new()].into(), ..counters })]);
     };
     // Two readings are matched by the instance's name, so a failed reading must not change it.
     let names = view(database, sql::LOOK, "instances", seen)?.unwrap_or_default();
@@ -205,7 +201,11 @@ fn read(
         instances.values_mut().for_each(|instance| instance.lose(""));
     }
     let named = |id: u64| names.get(&id).cloned().unwrap_or_else(|| format!("instance {id}"));
-    Ok(instances.into_iter().map(|(id, instance)| (id, instance.counters(named(id)))).collect())
+    let refused = refused(seen);
+    let counters = |(id, instance): (u64, Instance)| {
+        (id, instance.counters(named(id), &refused, *is_pluggable))
+    };
+    Ok(instances.into_iter().map(counters).collect())
 }
 
 #[derive(Default)]
@@ -340,33 +340,33 @@ impl Instance {
         }
     }
 
-    fn counters(mut self, endpoint: String) -> Counters {
-        for (name, counter) in COMMON {
-            if let Some(&count) = self.raw.get(name) {
-                self.raw.insert(counter.name().to_owned(), count);
-            }
-        }
+    /// Makes the figures by the table.
+    fn counters(
+        mut self,
+        endpoint: String,
+        refused: &BTreeMap<String, String>,
+        is_pluggable: bool,
+    ) -> Counters {
         for wait in &mut self.waits {
             if ["", &wait.name].iter().any(|name| self.without_buckets.contains(*name)) {
                 wait.buckets.clear();
             }
         }
-        let get = |name: &str| self.raw.get(name).copied();
-        let io = IoCounts {
-            logical_reads: get("session logical reads"),
-            physical_read_blocks: get("physical reads"),
-            physical_read_requests: get("physical read IO requests"),
-            physical_read_bytes: get("physical read bytes"),
-            physical_write_blocks: get("physical writes"),
-            physical_write_requests: get("physical write IO requests"),
-            physical_write_bytes: get("physical write bytes"),
-            log_read_blocks: None,
-            redo_bytes: get("redo size"),
-            commits: get("user commits"),
-            log_syncs: get("redo synch writes"),
-        };
-        let Self { raw, waits, unknown, .. } = self;
-        let counters = Counters { endpoint, io, waits, raw, unknown, ..Counters::default() };
+        let mut columns = CountedColumns::default();
+        self.raw.iter().for_each(|(name, count)| columns.statistic(name, *count));
+        if let Some(sequence) = self.raw.get(CommonCounter::LogSwitches.name()) {
+            columns.log_sequence(*sequence);
+        }
+        for wait in &self.waits {
+            columns.event(&wait.name, wait.waits.unwrap_or(0), wait.time_ns / NS_PER_US);
+        }
+        let (io, common, reasons) = columns.look(refused, is_pluggable, |look| {
+            (look.io(), look.counters().collect::<Vec<_>>(), look.reasons())
+        });
+        let Self { mut raw, waits, unknown, .. } = self;
+        raw.extend(common);
+        let counters =
+            Counters { endpoint, io, waits, raw, unknown, reasons, ..Counters::default() };
         Counters { omits_zeros: true, ..counters }
     }
 }
@@ -406,7 +406,7 @@ pub type ServedInstances = BTreeMap<usize, BTreeSet<Option<u64>>>;
 #[derive(Default)]
 pub struct Served {
     now: ServedInstances,
-    /// Those of the opening snapshot. A sum over other instances has no difference with it.
+    /// Instances in the opening snapshot. A sum over other instances has no difference with it.
     counted: Option<ServedInstances>,
 }
 
@@ -572,7 +572,7 @@ mod tests {
             let cells = ["1", event, "User I/O", waits, waits, waits, waits];
             instance.add_wait(&cells.iter().map(|cell| Some((*cell).to_owned())).collect());
         }
-        let counters = instance.counters("i".to_owned());
+        let counters = instance.counters("i".to_owned(), &BTreeMap::new(), false);
         assert_eq!(counters.count_and_time(CELL_READ_EVENT), Some((432, 432_000)));
         assert_eq!(counters.count_and_time(READ_EVENT), Some((60000, 60_000_000)));
         assert_eq!(counters.waits.len(), 3);

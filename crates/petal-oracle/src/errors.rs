@@ -212,6 +212,7 @@ mod tests {
         insta::assert_snapshot!(worded(3113, "ORA-03113: end-of-file on communication channel"), @"3 db1:1521/svc: connecting: ORA-03113: end-of-file on communication channel; the session was killed, the instance ended, or the network broke: see the alert log");
         insta::assert_snapshot!(worded(1555, "ORA-01555: snapshot too old"), @"1 db1:1521/svc: connecting: ORA-01555: snapshot too old; raise undo_retention or give the undo tablespace more room");
         insta::assert_snapshot!(worded(1578, "ORA-01578: data block corrupted"), @"3 db1:1521/svc: connecting: ORA-01578: data block corrupted; see the database's alert log");
+        insta::assert_snapshot!(worded(12954, "ORA-12954: The request exceeds the maximum allowed database size of 12 GB."), @"3 db1:1521/svc: connecting: ORA-12954: The request exceeds the maximum allowed database size of 12 GB.; Oracle Database Free and XE hold at most 12 GB of users' data: load less (--scale, -s), or drop other data; no tablespace makes more room");
         insta::assert_snapshot!(worded(600, "ORA-00600: internal error code"), @"1 db1:1521/svc: connecting: ORA-00600: internal error code; see the database's alert log");
     }
 }

@@ -11,7 +11,7 @@
 //!   `work`: their shared state
 //! - `costs`: accesses for `petal costs`
 //! - `this_host`: an instance on petal's own host, and its files there
-//! - `before_run`, `counters`, `describe`, `notable`, `reports`, `statspack`: petal's queries and
+//! - `before_run`, `counters`, `figures`, `describe`, `notable`, `reports`, `statspack`: petal's queries and
 //!   requests to the database around a run
 //!
 //! petal stores only tables in the database, owned by the user who connects: no users, no
@@ -30,6 +30,7 @@ mod database;
 mod describe;
 mod driver;
 mod errors;
+mod figures;
 mod link;
 mod load;
 mod meta;
@@ -56,6 +57,7 @@ mod timeouts;
 mod tns;
 mod work;
 
+use std::any::Any;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -451,6 +453,14 @@ impl Server for Oracle {
         let free = rows.first().and_then(|row| count(row, 0));
         let free = free.map(|free| free.saturating_sub(PETALS_OWN));
         Ok(free.map(|free| u32::try_from(free).unwrap_or(u32::MAX)))
+    }
+
+    fn hold_rows(&self, schema: u32) -> Result<Option<Box<dyn Any>>> {
+        let mut database = self.connect_first()?;
+        let table = Tables::own(schema).main;
+        database
+            .execute("locking rows", &sql::filled(sql::LOAD, "lock_rows", &[("table", &table)]))?;
+        Ok(Some(Box::new(database)))
     }
 
     fn server_work(&self) -> Result<Vec<ServerWork>> {

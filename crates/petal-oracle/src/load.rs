@@ -128,13 +128,13 @@ impl Loader<'_> {
                 }
             }
         }
-        let has_meta = there.iter().any(|table| table == "PETAL_META");
+        let has_meta = there.iter().any(|table| meta::is_meta(table));
         if has_meta {
             before_run::refuse_in_use(database)?;
         } else {
             let making = "making petal_meta";
             database.execute(making, &sql::create_meta(self.data_place.tablespace))?;
-            database.execute(making, &filled("comment_meta", "petal_meta"))?;
+            database.execute(making, &filled("comment_meta", ""))?;
         }
         for &schema in &self.load.plan.schemas {
             self.forget(database, schema)?;
@@ -305,7 +305,7 @@ pub fn marked_tables(database: &mut Database) -> Result<Vec<String>> {
     let there = meta::own_tables(database)?;
     let mut names: Vec<String> = rows.iter().map(|row| cell(row, 0).to_owned()).collect();
     names.retain(|name| there.contains(name));
-    if names.iter().any(|name| name == "PETAL_META") {
+    if names.iter().any(|name| meta::is_meta(name)) {
         for schema in meta::loading(database)? {
             let tables = Tables::own(schema);
             for table in [tables.main.to_uppercase(), tables.scan.to_uppercase()] {
@@ -321,10 +321,10 @@ pub fn marked_tables(database: &mut Database) -> Result<Vec<String>> {
 /// Drops tables with petal's mark; petal_meta last, so that an interrupted drop can be repeated.
 pub fn drop_all(database: &mut Database) -> Result<Vec<String>> {
     let mut marked = marked_tables(database)?;
-    if marked.iter().any(|table| table == "PETAL_META") {
+    if marked.iter().any(|table| meta::is_meta(table)) {
         before_run::refuse_in_use(database)?;
     }
-    marked.sort_by_key(|table| table == "PETAL_META");
+    marked.sort_by_key(|table| meta::is_meta(table));
     let mut dropped = Vec::new();
     for table in marked {
         let name = table.to_lowercase();

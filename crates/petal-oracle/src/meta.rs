@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::database::Database;
 use super::link::{BindValue, Link, LinkError, Row};
 use super::sql;
+use petal_engine::server::data_name::data_name;
 use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
 use petal_engine::server::row_layout::column_bytes;
 use petal_engine::{EngineError, LoadPlan, Result};
@@ -27,7 +28,8 @@ pub struct Tables {
 impl Tables {
     /// Returns petal's tables of a schema, which belong to the user who connects.
     pub fn own(schema: u32) -> Self {
-        Self { main: format!("petal{schema}_cf1"), scan: format!("petal{schema}_cf2") }
+        let name = data_name();
+        Self { main: format!("{name}{schema}_cf1"), scan: format!("{name}{schema}_cf2") }
     }
 
     /// Returns the tables of a SLOB schema, which is a separate user.
@@ -72,6 +74,11 @@ pub fn entries(plan: &LoadPlan, tablespace: &str) -> Vec<(&'static str, String)>
     entries
 }
 
+/// True for the table with the entries of all schemas, by its name in the dictionary.
+pub fn is_meta(table: &str) -> bool {
+    table == sql::meta_name("PETAL_META")
+}
+
 /// Returns a required column of a row.
 pub fn cell(row: &Row, at: usize) -> &str {
     row.get(at).and_then(Option::as_deref).unwrap_or_default()
@@ -102,7 +109,7 @@ pub fn number(row: &Row, at: usize) -> u64 {
 /// Returns petal's own complete schemas.
 pub fn petals(database: &mut Database) -> Result<Vec<OracleSchema>> {
     let tables = own_tables(database)?;
-    if !tables.iter().any(|table| table == "PETAL_META") {
+    if !tables.iter().any(|table| is_meta(table)) {
         return Ok(Vec::new());
     }
     let mut by_schema = read_entries(database)?;

@@ -25,7 +25,7 @@ use petal_model::workload::seat::Seat;
 
 /// Time from a stop until a session aborts its operation before a run, when the runner does not.
 const ABORT_AFTER: Duration = Duration::from_secs(15);
-/// Time for a cancelled call to end. The server may answer what the driver does not see.
+/// Time for a cancelled call to end. The driver may miss the server's answer.
 const KILL_AFTER: Duration = Duration::from_secs(3);
 
 /// Session of a run. A detached worker executes its loop, because a call may never end.
@@ -173,17 +173,17 @@ impl CancelStatements {
         kill_after: Duration,
         before_kill: impl FnOnce(),
     ) {
-        let Some(batch) = batches.in_flight() else { return };
+        let batch = batches.in_flight();
         let Ok(link) = connector.connect(Destination::Admin, "petal cancel") else { return };
         let mut admin = Database { link, place: String::new() };
+        let is_in_flight = || batch.is_some() && batches.in_flight() == batch;
         // Release 12.2 has no CANCEL SQL.
-        if self.cancel.send(&mut admin) {
-            let until = Instant::now() + kill_after;
-            while batches.in_flight() == Some(batch) && Instant::now() < until {
-                std::thread::sleep(TICK);
-            }
+        let is_sent = self.cancel.send(&mut admin);
+        let until = Instant::now() + kill_after;
+        while is_sent && is_in_flight() && Instant::now() < until {
+            std::thread::sleep(TICK);
         }
-        if batches.in_flight() == Some(batch) {
+        if !is_sent || is_in_flight() {
             before_kill();
             self.kill.send(&mut admin);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::Tables;
 use super::errors::TRANSIENT;
+use petal_engine::server::data_name::{data_name, named};
 use petal_engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
 use petal_model::workload::row::{COLUMNS, STAMP_BYTES};
 
@@ -56,7 +57,15 @@ pub fn section(file: &str, name: &str) -> String {
     let after = file.split_once(&begins).map_or("", |(_, after)| after);
     let text = after.split("\n-- name: ").next().unwrap_or_default();
     let lines = text.lines().filter(|line| !line.starts_with("--"));
-    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+    let text = lines.collect::<Vec<_>>().join("\n");
+    let meta = ["petal_meta", "PETAL_META"].into_iter();
+    meta.fold(named(text.trim()).into_owned(), |text, name| text.replace(name, &meta_name(name)))
+}
+
+/// Returns the name of petal_meta in this process, in the case of `name`.
+pub fn meta_name(name: &str) -> String {
+    let meta = format!("{}_meta", data_name());
+    if name.starts_with('P') { meta.to_uppercase() } else { meta }
 }
 
 /// Returns one section with values for the names in braces.

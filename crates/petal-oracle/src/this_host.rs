@@ -1,5 +1,5 @@
-//! An instance on petal's own host, and its files there. HOST_NAME tells it, or the instance's process
-//! PMON, whose root folder has the files of an instance in a container.
+//! An instance on petal's own host, and its files there. HOST_NAME is its evidence, or the instance's
+//! process PMON, whose root folder has the files of an instance in a container.
 
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
@@ -35,13 +35,13 @@ impl LocalInstance {
         }
     }
 
-    /// Returns those of the instance's files that this host shows.
+    /// Returns the instance's files that this host shows.
     pub fn files(&self, files: &[String]) -> Vec<PathBuf> {
         let there = files.iter().map(|file| self.root.join(file.trim_start_matches('/')));
         there.filter(|file| file.is_file()).collect()
     }
 
-    /// Returns those of the instance's disks that are block devices of this host.
+    /// Returns the instance's disks that are block devices of this host.
     pub fn disks(&self, disks: &[String]) -> Vec<PathBuf> {
         let is_block = |path: &PathBuf| {
             fs::metadata(path).is_ok_and(|disk| disk.file_type().is_block_device())

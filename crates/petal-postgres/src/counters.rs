@@ -14,6 +14,7 @@ use super::connect::{Endpoint, is_refusal, server_version, words};
 use super::figures::{self, IO_TIMED, LOG_TIMED, SINGLE_BLOCKS, SYNCS_COUNTED, TABLE};
 use super::plan;
 use petal_engine::Result;
+use petal_engine::server::data_name::named;
 use petal_engine::server::figure_table::{Look, Need, View};
 use petal_engine::server::reset_watch::{ResetWatch, SERVER};
 use petal_engine::server::wait_sampler::WaitSampler;
@@ -126,7 +127,7 @@ fn question(view: &View, columns: &[(&str, &str)]) -> String {
         .iter()
         .map(|(name, sql)| format!("{} AS {name}", if sql.is_empty() { name } else { sql }))
         .collect();
-    let (columns, source) = (columns.join(", "), view.source);
+    let (columns, source) = (columns.join(", "), named(view.source));
     format!("(SELECT pg_catalog.row_to_json(v) FROM (SELECT {columns} {source}) AS v)")
 }
 

@@ -11,6 +11,7 @@ use super::work::Shared;
 use super::{advice, facts, plan};
 use petal_engine::Result;
 use petal_engine::server::batch_loop::clock_resolution_ns;
+use petal_engine::server::data_name::named;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_model::settings::LoopSide;
@@ -194,7 +195,7 @@ fn data_files(client: &mut Client, data_directory: &str) -> Result<Vec<PathBuf>>
         pg_catalog.pg_class c \
                JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
                WHERE n.nspname ~ '^petal[1-9][0-9]*$' AND c.reltablespace <> 0";
-    let rows = client.ask("asking for its tablespaces", sql, &[])?;
+    let rows = client.ask("asking for its tablespaces", &named(sql), &[])?;
     let tablespaces = rows.iter().map(|row| row.read::<String>(0).map(PathBuf::from));
     let tablespaces: Vec<PathBuf> = tablespaces.collect::<Result<_>>()?;
     folders.extend(tablespaces.into_iter().filter(|folder| folder.is_dir()));

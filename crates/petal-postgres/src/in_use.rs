@@ -11,6 +11,7 @@ use super::client::Client;
 use super::connect::Endpoint;
 use super::schema;
 use petal_engine::in_use::DataUse;
+use petal_engine::server::data_name::named;
 use petal_engine::server::liveness::TimeoutPolicy;
 use petal_engine::server::servers;
 use petal_engine::{EngineError, Result};
@@ -53,7 +54,7 @@ pub fn hold_alone(client: &mut Client) -> Result<()> {
 fn try_lock(client: &mut Client, lock: &str) -> Result<bool> {
     let begin = Instant::now();
     loop {
-        let is_held = client.ask_value(LOCKING, lock, &[])?;
+        let is_held = client.ask_value(LOCKING, &named(lock), &[])?;
         if is_held || begin.elapsed() > RELEASE_LIMIT {
             return Ok(is_held);
         }
@@ -73,7 +74,7 @@ fn refusal(client: &mut Client) -> EngineError {
 
 /// Each in words, and whether it holds the lock alone.
 fn holders(client: &mut Client, doing: &str) -> Result<Vec<(String, bool)>> {
-    let rows = client.ask(doing, HOLDERS, &[])?;
+    let rows = client.ask(doing, &named(HOLDERS), &[])?;
     let holders = rows.iter().map(|row| -> Result<(String, bool)> {
         let (process, name): (i32, String) = (row.read(0)?, row.read(1)?);
         let (address, since): (String, String) = (row.read(2)?, row.read(3)?);

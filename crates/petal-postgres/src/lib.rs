@@ -57,6 +57,7 @@ mod trust;
 mod waits;
 mod work;
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -407,6 +408,13 @@ impl Server for Postgres {
     /// Connections that are left for this role, petal's own aside.
     fn sessions_max(&self) -> Result<Option<u32>> {
         self.servers.sessions_max(servers::free_connections)
+    }
+
+    fn hold_rows(&self, schema: u32) -> Result<Option<Box<dyn Any>>> {
+        let mut client = self.first()?.connect("petal")?;
+        let lock = format!("BEGIN; LOCK TABLE {}.cf1 IN EXCLUSIVE MODE", schema::name(schema));
+        client.run("locking rows", &lock)?;
+        Ok(Some(Box::new(client)))
     }
 
     fn server_work(&self) -> Result<Vec<ServerWork>> {

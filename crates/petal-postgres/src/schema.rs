@@ -7,6 +7,7 @@ use tokio_postgres::error::SqlState;
 use super::answer::{Columns as _, NonNegative, pairs};
 use super::client::Client;
 use super::trust;
+use petal_engine::server::data_name::{data_name, named};
 use petal_engine::server::failure::not_loaded;
 use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
 use petal_engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
@@ -19,17 +20,17 @@ pub const MARK: &str = "petal test data";
 pub const ROUTINE_VERSION: u32 = 6;
 
 pub fn name(schema: u32) -> String {
-    format!("petal{schema}")
+    format!("{}{schema}", data_name())
 }
 
 /// The name of a schema until its load is complete.
 pub fn loading_name(schema: u32) -> String {
-    format!("petal{schema}_loading")
+    format!("{}{schema}_loading", data_name())
 }
 
 /// The number in a complete schema's name.
 pub fn number(name: &str) -> Option<u32> {
-    name.strip_prefix("petal")?.parse().ok()
+    name.strip_prefix(data_name())?.parse().ok()
 }
 
 pub fn create_tables(schema: &str, tablespace: Option<&str>) -> String {
@@ -61,7 +62,7 @@ fn quoted(identifier: &str) -> String {
 }
 
 pub fn schemas() -> String {
-    include_str!("sql/schemas.sql").replace("{mark}", MARK)
+    named(include_str!("sql/schemas.sql")).replace("{mark}", MARK)
 }
 
 /// The statements that drop petal's objects in a schema, and then the schema. They fail if it holds
@@ -107,13 +108,13 @@ pub fn routine(schema: &str) -> String {
         },
         " ",
     );
-    let selects = |schema| {
+    let selects = |schema: &str| {
         let select = select_of(schema, "first_key", "first_key + reach");
         include_str!("sql/selects.sql").trim_end().replace("{select}", &select)
     };
-    include_str!("sql/routine.sql")
+    named(include_str!("sql/routine.sql"))
         .replace("{selects_own}", &selects(schema))
-        .replace("{selects_first}", &selects("petal1"))
+        .replace("{selects_first}", &selects(&name(1)))
         .replace("{schema}", schema)
         .replace("{declarations}", &declarations)
         .replace("{assign_one}", &(assign_one + " END IF;"))

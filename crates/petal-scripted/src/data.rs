@@ -14,8 +14,10 @@ use petal_engine::file_lock::{FileLock, LockRefused};
 use petal_engine::file_set::{FileFormat, FileOwner, FileSet, LoadingFile};
 use petal_engine::on_path::OnPath as _;
 use petal_engine::server::loader::{self, Load, LoadState, ProvedSchema};
-use petal_engine::server::row_layout::{UpdateText, column_bytes};
-use petal_engine::{EngineError, LoadSummary, LoadedSchemaSummary, Placement, Result};
+use petal_engine::server::row_layout::{UpdateText, column_bytes, found_row};
+use petal_engine::{
+    EngineError, FoundRow, LoadSummary, LoadedSchemaSummary, Placement, Result, RowReader,
+};
 use petal_model::settings::table::{EngineSupport, support};
 use petal_model::stats::target::LoadedSchema;
 use petal_model::workload::row::{COLUMNS, Filler};
@@ -321,6 +323,30 @@ impl SchemaFile {
         self.rows.file.sync_all()?;
         self.log.set_len(0)?;
         Ok(records.len())
+    }
+}
+
+impl RowReader for SchemaFile {
+    /// No run on it has a ledger.
+    fn load(&self) -> &str {
+        ""
+    }
+
+    fn rows(&self) -> u64 {
+        self.rows.header.rows
+    }
+
+    fn read(&mut self, first: u64, last: u64, found: &mut Vec<FoundRow>) -> Result<()> {
+        let width = column_bytes(self.rows.header.block_size as u32);
+        let mut block = vec![0; self.rows.header.block_size as usize];
+        for key in first..=last {
+            let has_row = self.rows.has_row(self.rows.offset_of_key(key), &mut block);
+            if has_row.map_err(|error| EngineError::Data(error.to_string()))? {
+                let columns = block[KEY_BYTES..].chunks(width).take(COLUMNS).map(Some);
+                found.push(found_row(key, columns, width, Filler::Constant));
+            }
+        }
+        Ok(())
     }
 }
 

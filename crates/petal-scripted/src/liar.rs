@@ -1,5 +1,6 @@
 //! The scripted engine with one lie: all else is left to the honest one.
 
+use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -206,6 +207,10 @@ impl Engine for Liar {
 impl Server for Liar {
     fn endpoints(&self) -> u32 {
         if self.is(Lie::EndpointsAreOne) { 2 } else { self.honest.endpoints() }
+    }
+
+    fn hold_rows(&self, schema: u32) -> Result<Option<Box<dyn Any>>> {
+        self.honest.hold_rows(schema)
     }
 
     fn server_work(&self) -> Result<Vec<ServerWork>> {

@@ -14,6 +14,7 @@ mod liar;
 pub mod lies;
 mod session;
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -293,8 +294,8 @@ impl Engine for Scripted {
         })
     }
 
-    fn row_reader(&self, _schema: u32) -> Result<Box<dyn RowReader>> {
-        Err(EngineError::Setting("scripted: its rows cannot be verified".to_owned()))
+    fn row_reader(&self, schema: u32) -> Result<Box<dyn RowReader>> {
+        Ok(Box::new(data::open(self.folder()?, schema)?))
     }
 
     fn server(&self) -> Option<&dyn Server> {
@@ -303,6 +304,12 @@ impl Engine for Scripted {
 }
 
 impl Server for Scripted {
+    fn hold_rows(&self, schema: u32) -> Result<Option<Box<dyn Any>>> {
+        let lock = data::open(self.folder()?, schema)?.lock();
+        let lock = lock.map_err(|error| EngineError::Environment(error.to_string()))?;
+        Ok(lock.map(|lock| Box::new(lock) as _))
+    }
+
     fn server_work(&self) -> Result<Vec<ServerWork>> {
         Ok(Vec::new())
     }

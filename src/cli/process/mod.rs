@@ -20,7 +20,7 @@ use handover::{Handover, Received};
 const SUPERVISOR: &str = "PETAL_SUPERVISOR";
 
 /// Commands that read or write a target.
-const SUPERVISED: [&str; 11] = [
+const SUPERVISED: [&str; 12] = [
     "setup",
     "run",
     "sweep",
@@ -32,6 +32,7 @@ const SUPERVISED: [&str; 11] = [
     "demo",
     "drop",
     "replay",
+    "prove",
 ];
 
 /// The arguments of this call of petal, and the handling of the secrets among them.

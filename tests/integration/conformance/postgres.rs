@@ -40,11 +40,7 @@ pub const POSTGRES: Target = Target {
         let rows = client.query(&sql, &[]).unwrap();
         rows.iter().map(|row| row.get::<_, i64>(0) as u64).collect()
     }),
-    hold: Some(|work| {
-        let mut client = server_postgres::shared().client(&own_database(work));
-        client.batch_execute("BEGIN; LOCK TABLE petal1.cf1 IN EXCLUSIVE MODE").unwrap();
-        Box::new(client)
-    }),
+    hold: None,
 };
 
 pub const POSTGRES_CLIENT: Target = Target {

@@ -76,6 +76,9 @@ impl<'a> Block<'a> {
             "C" | "c" => self.visit(branch, None),
             _ => {
                 let table = table_after(branch, "*/ ").unwrap();
+                if let Some(code) = self.shared.wait_for_rows(self.session, &table) {
+                    return Answer::Fails(code, "the wait for locked rows ended".into());
+                }
                 let mut world = self.shared.world();
                 let answer = world.update(self.session, &table, &texts, keys);
                 world.commit(self.session);

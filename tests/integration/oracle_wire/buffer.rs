@@ -19,6 +19,9 @@ pub const REDIRECT: u8 = 5;
 pub const DATA: u8 = 6;
 pub const RESEND: u8 = 11;
 pub const MARKER: u8 = 12;
+/// What a marker says.
+pub const BREAK: u8 = 1;
+pub const RESET: u8 = 2;
 
 /// Why nothing more is read.
 #[derive(Debug, PartialEq)]
@@ -246,8 +249,6 @@ impl Packets {
 
     /// Breaks the client's call, and returns when it has asked to begin anew.
     pub fn reset(&mut self, is_asked: bool) -> Result<(), Broken> {
-        const BREAK: u8 = 1;
-        const RESET: u8 = 2;
         if !is_asked {
             self.write(MARKER, &[1, 0, BREAK]);
         }

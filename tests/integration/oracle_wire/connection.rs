@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::buffer::{ACCEPT, Broken, CONNECT, DATA, Packets, REDIRECT, RESEND, Reader, Writer};
+use super::buffer::{
+    ACCEPT, BREAK, Broken, CONNECT, DATA, MARKER, Packets, REDIRECT, RESEND, RESET, Reader, Writer,
+};
 use super::logon::{self, Keys, LogOn};
-use super::model::{Answer, Row, Value, values};
+use super::model::{Answer, Row, Value, table_after, values};
 use super::request::{COMMIT, Execute, IN, OUT, Request, Requests};
 use super::response::{
-    Columns, END_OF_RESPONSE, End, Outs, Rows, Values, write_parameters, write_status,
+    Columns, END_OF_RESPONSE, End, Outs, PARAMETERS, Rows, Values, write_parameters, write_status,
 };
 use super::stand_in::{Call, Fault, Flags, PASSWORD, Release, Shared, lock, one_line};
 use super::{block, capture};
@@ -21,6 +23,9 @@ use crate::mutation::{Change, TYPES, question};
 
 /// NUMBER, TIMESTAMP, and a number that no type has.
 const KINDS: [u8; TYPES] = [2, 180, 99];
+
+/// 18.4.0.0.0, as some clients ask for it.
+const VERSION_NUMBER: u64 = 0x1204_0000;
 
 const TICK: Duration = Duration::from_millis(20);
 
@@ -32,7 +37,6 @@ pub struct Connection<'a> {
     requests: Requests<Packets>,
     session: u64,
     flags: Arc<Flags>,
-    sequence: u64,
     last_cursor: u64,
     open: Open,
 }
@@ -44,15 +48,8 @@ impl<'a> Connection<'a> {
         lock(&shared.sessions).insert(session, Arc::clone(&flags));
         let packets = Packets { stream, are_long: false, ends_are_marked: false };
         let requests = Requests::new(packets, shared.release.version());
-        let mut connection = Connection {
-            shared,
-            requests,
-            session,
-            flags,
-            sequence: 1,
-            last_cursor: 0,
-            open: Open::new(),
-        };
+        let mut connection =
+            Connection { shared, requests, session, flags, last_cursor: 0, open: Open::new() };
         if let Err(Broken::Odd(what)) = connection.talk() {
             lock(&shared.odd).push(what);
         }
@@ -78,6 +75,11 @@ impl<'a> Connection<'a> {
                     self.flags.is_idle.store(false, Ordering::Relaxed);
                     self.execute(request)?;
                     self.flags.is_idle.store(true, Ordering::Relaxed);
+                }
+                // The error is already on its way.
+                Err(Broken::Marker(RESET)) => {
+                    self.packets().write(MARKER, &[1, 0, RESET]);
+                    self.await_client()?;
                 }
                 // The call was over before the client broke it off.
                 Err(Broken::Marker(_)) => self.broken(1013, "user requested cancel")?,
@@ -142,7 +144,7 @@ impl<'a> Connection<'a> {
     }
 
     fn log_on(&mut self) -> Result<(), Broken> {
-        let keys = Keys::new(PASSWORD);
+        let keys = Keys::new(PASSWORD, self.shared.rounds.load(Ordering::Relaxed));
         match self.shared.release {
             Release::Xe18 => {
                 let Request::Protocol = self.requests.read()? else { return unexpected() };
@@ -150,7 +152,8 @@ impl<'a> Connection<'a> {
                 self.packets().answer(&capture("xe18-protocol"));
                 let Request::DataTypes = self.requests.read()? else { return unexpected() };
                 self.step("data types")?;
-                self.packets().answer(&capture("xe18-data-types"));
+                let types = self.with_zone(&capture("xe18-data-types"));
+                self.packets().answer(&types);
                 let Request::LogOn { phase: 1, .. } = self.requests.read()? else {
                     return unexpected();
                 };
@@ -158,13 +161,34 @@ impl<'a> Connection<'a> {
                 self.answer_log_on(Vec::new(), &challenge, &[])?;
             }
             Release::Free23 => {
-                let Request::FastLogOn = self.requests.read()? else { return unexpected() };
-                self.step("protocol")?;
-                let challenge = self.challenge(&keys)?;
-                // What stands before the log-on's own answer.
                 let captured = capture("free23-fast-log-on");
+                // What stands before the log-on's own answer.
                 let log_on = captured.windows(4).rposition(|four| four == [8, 1, 6, 1]).unwrap();
-                self.answer_log_on(captured[..log_on].to_vec(), &challenge, &[])?;
+                // Between two messages, the data types begin with the smallest of them.
+                let at = captured.windows(5).position(|five| five == [2, 0, 1, 0, 1]).unwrap();
+                let before = match self.requests.read()? {
+                    Request::FastLogOn => {
+                        self.step("protocol")?;
+                        let types = self.with_zone(&captured[at..log_on]);
+                        [&captured[..at], &types].concat()
+                    }
+                    // Older clients take one step at a time.
+                    Request::Protocol => {
+                        self.packets().answer(&captured[..at]);
+                        let Request::DataTypes = self.requests.read()? else {
+                            return unexpected();
+                        };
+                        let types = self.with_zone(&captured[at..log_on]);
+                        self.packets().answer(&types);
+                        let Request::LogOn { phase: 1, .. } = self.requests.read()? else {
+                            return unexpected();
+                        };
+                        Vec::new()
+                    }
+                    _ => return unexpected(),
+                };
+                let challenge = self.challenge(&keys)?;
+                self.answer_log_on(before, &challenge, &[])?;
             }
         }
         let Request::LogOn { phase: 2, sent } = self.requests.read()? else { return unexpected() };
@@ -174,6 +198,12 @@ impl<'a> Connection<'a> {
             return Err(Broken::Ended);
         }
         self.welcome(&keys, &sent)
+    }
+
+    /// The message of data types, with the database's time zone if the client named its own.
+    fn with_zone(&self, types: &[u8]) -> Vec<u8> {
+        const UTC: [u8; 15] = [0x80, 0, 0, 0, 60, 60, 60, 0x80, 0, 0, 0, 0, 0, 0, 43];
+        [&types[..1], &UTC[..self.requests.zone.len()], &types[1..]].concat()
     }
 
     /// The answer to the first phase: of a 12C verifier, or of 11G's if that step is to fail.
@@ -251,6 +281,14 @@ impl<'a> Connection<'a> {
                 self.shared.world().commit(self.session);
                 self.answer_status()
             }
+            Request::Version => {
+                let mut writer = Writer::default();
+                writer.u8(PARAMETERS).text(b"Oracle Database, a stand-in").ub(VERSION_NUMBER);
+                write_status(&mut writer, 1, self.requests.sequence);
+                self.finish(writer);
+                Ok(())
+            }
+            Request::Ping => self.answer_status(),
             Request::Rollback => {
                 self.shared.world().roll_back(self.session);
                 self.answer_status()
@@ -281,7 +319,9 @@ impl<'a> Connection<'a> {
                 self.send_error(Writer::default(), End::default(), code, message);
                 return Ok(());
             }
-            Some(Fault::Hangs) => return self.hang(),
+            Some(fault @ (Fault::Hangs | Fault::HangsUnseen | Fault::HangsHasty)) => {
+                return self.hang(&fault);
+            }
             _ => {}
         }
         if self.flags.killed.load(Ordering::Relaxed) {
@@ -290,6 +330,9 @@ impl<'a> Connection<'a> {
         let bound = values(&execute);
         let answer = match sql.starts_with("DECLARE ops ") {
             true => self.call(&raw, &sql, named(&sql, &bound)),
+            false if self.waits_in_vain(&sql) => {
+                Answer::Fails(1013, "user requested cancel of current operation".into())
+            }
             false => self.of_sessions(&sql, &bound).unwrap_or_else(|| {
                 let mut world = self.shared.world();
                 world.execute(self.session, &sql, &bound)
@@ -320,25 +363,29 @@ impl<'a> Connection<'a> {
                 self.open.insert(cursor, (columns, rows.into_iter()));
                 let (_, is_end) = self.write_rows(&mut writer, cursor, execute.prefetch);
                 self.remember(cursor, &execute, &[]);
-                write_parameters(&mut writer, &self.numbers());
+                write_parameters(&mut writer, &numbers(cursor));
                 self.end_of_rows(writer, cursor, is_end);
             }
             Answer::Done(rows) => {
                 self.remember(cursor, &execute, &[]);
-                write_parameters(&mut writer, &self.numbers());
+                write_parameters(&mut writer, &numbers(cursor));
                 self.send(writer, End { rows, iterations: 1, ..end });
             }
             Answer::Outs(texts) => {
                 let names = bind_names(&sql);
                 let outs: Vec<u8> = names
                     .iter()
-                    .map(|name| if ["ENDED", "ERRORS"].contains(&&**name) { OUT } else { IN })
+                    .map(|name| match name.as_str() {
+                        "ENDED" | "ERRORS" => OUT,
+                        name if name.starts_with("P_NLS_") => OUT,
+                        _ => IN,
+                    })
                     .collect();
                 let change = self.shared.mutation.lock().of(&question(&sql), texts.len());
                 let values = changed(texts, change.as_ref());
                 Outs { directions: outs.clone(), values }.write(&mut writer);
                 self.remember(cursor, &execute, &outs);
-                write_parameters(&mut writer, &self.numbers());
+                write_parameters(&mut writer, &numbers(cursor));
                 self.send(writer, End { rows: 1, iterations: 1, ..end });
             }
         }
@@ -355,6 +402,12 @@ impl<'a> Connection<'a> {
             calls.push(Call { text: text.to_owned(), binds, ended, errors });
         }
         answer
+    }
+
+    /// Waits while another session holds the rows of an UPDATE; true if it was cancelled.
+    fn waits_in_vain(&self, sql: &str) -> bool {
+        let table = table_after(sql, "*/ ").filter(|_| sql.starts_with("UPDATE "));
+        table.is_some_and(|table| self.shared.wait_for_rows(self.session, &table).is_some())
     }
 
     /// Keeps a cursor open, with what repeated executions of it bind.
@@ -394,17 +447,23 @@ impl<'a> Connection<'a> {
     }
 
     /// Waits until the statement is cancelled, or its session is killed.
-    fn hang(&mut self) -> Result<(), Broken> {
+    fn hang(&mut self, fault: &Fault) -> Result<(), Broken> {
         loop {
             if self.flags.killed.load(Ordering::Relaxed) {
                 return Err(Broken::Ended);
             }
-            if self.flags.cancelled.swap(false, Ordering::Relaxed) {
-                self.packets().reset(false)?;
+            let is_cancelled = self.flags.cancelled.swap(false, Ordering::Relaxed);
+            if is_cancelled && !matches!(fault, Fault::HangsUnseen) {
+                match fault {
+                    Fault::HangsHasty => self.packets().write(MARKER, &[1, 0, BREAK]),
+                    _ => self.packets().reset(false)?,
+                }
                 self.refuse(1013, "user requested cancel of current operation");
-                return Ok(());
+                return self.await_client();
             }
-            if self.packets().is_heard(TICK) {
+            if matches!(fault, Fault::HangsUnseen) {
+                std::thread::sleep(TICK);
+            } else if self.packets().is_heard(TICK) {
                 return match self.requests.reader.u8() {
                     Err(Broken::Marker(_)) => self.broken(1013, "user requested cancel"),
                     Err(broken) => Err(broken),
@@ -412,6 +471,16 @@ impl<'a> Connection<'a> {
                 };
             }
         }
+    }
+
+    /// Waits until the client sends something; a session that is killed meanwhile ends.
+    fn await_client(&mut self) -> Result<(), Broken> {
+        while !self.packets().is_heard(TICK) {
+            if self.flags.killed.load(Ordering::Relaxed) {
+                return Err(Broken::Ended);
+            }
+        }
+        Ok(())
     }
 
     /// Answers the client's break.
@@ -450,31 +519,33 @@ impl<'a> Connection<'a> {
     }
 
     fn send(&mut self, mut writer: Writer, end: End) {
-        self.sequence += 1;
-        let end = End { call_status: 1, sequence: self.sequence, ..end };
+        let sequence = self.requests.sequence;
+        let end = End { call_status: 1, sequence, call: sequence as u8, ..end };
         end.write(&mut writer, self.requests.version);
         self.finish(writer);
     }
 
-    /// What a server tells of itself with each execution; its clock is the first.
-    fn numbers(&self) -> [u64; 6] {
-        [0x0322_b1c4, 0, self.session, 0, 0, 0]
-    }
-
     fn answer_status(&mut self) -> Result<(), Broken> {
-        self.sequence += 1;
         let mut writer = Writer::default();
-        write_status(&mut writer, 1, self.sequence);
+        write_status(&mut writer, 1, self.requests.sequence);
         self.finish(writer);
         Ok(())
     }
 
     fn finish(&mut self, mut writer: Writer) {
+        // Only clients that ask for it get the mark.
+        let is_asked = self.requests.wants_marked_ends;
+        self.packets().ends_are_marked &= is_asked;
         if self.packets().ends_are_marked {
             writer.u8(END_OF_RESPONSE);
         }
         self.packets().answer(&writer.0);
     }
+}
+
+/// The numbers of each execution: the clock is the first, the cursor the third.
+fn numbers(cursor: u64) -> [u64; 6] {
+    [0x0322_b1c4, 0, cursor, 0, 0, 0]
 }
 
 /// A row as it is sent, with a column changed.

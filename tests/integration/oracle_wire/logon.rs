@@ -9,8 +9,9 @@ use sha2::Digest as _;
 
 use super::buffer::{Broken, Reader, Source, Writer};
 
-/// Rounds of PBKDF2: a server has 4096, which an unoptimized build feels.
-const VERIFIER_ROUNDS: u32 = 64;
+/// Rounds of PBKDF2: a server has 4096, which an unoptimized build feels. Some clients take no fewer.
+pub const VERIFIER_ROUNDS: u32 = 4096;
+pub const FEW_ROUNDS: u32 = 64;
 const SESSION_ROUNDS: u32 = 3;
 /// PBKDF2 with SHA-512, of 12c.
 const VERIFIER_11G: u64 = 0x1b25;
@@ -19,25 +20,29 @@ const VERIFIER_12C: u64 = 0x4815;
 /// What the client sends in either phase.
 pub struct LogOn {
     pub pairs: BTreeMap<String, String>,
+    /// Texts whose length is known come without it.
+    pub is_plain: bool,
 }
 
 /// Reads the message after its function code, sequence and token.
 pub fn read<S: Source>(reader: &mut Reader<S>) -> Result<LogOn, Broken> {
     reader.u8()?;
-    reader.ub()?;
+    let user_bytes = reader.ub()?;
     let _mode = reader.ub()?;
     reader.u8()?;
     let count = reader.ub()?;
     reader.raw(2)?;
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let _user = reader.bytes()?;
+    // Some clients repeat the length of the name.
+    let is_plain = u64::from(reader.u8()?) != user_bytes;
+    reader.raw(user_bytes.saturating_sub(is_plain.into()) as usize)?;
     let mut pairs = BTreeMap::new();
     for _ in 0..count {
         let key = text(reader.text()?);
         pairs.insert(key, text(reader.text()?));
         reader.ub()?;
     }
-    Ok(LogOn { pairs })
+    Ok(LogOn { pairs, is_plain })
 }
 
 /// Key, value and flags, as both phases answer them.
@@ -60,6 +65,7 @@ pub fn read_pairs<S: Source>(reader: &mut Reader<S>) -> Result<Vec<Pair>, Broken
 
 /// The secrets of one log-on.
 pub struct Keys {
+    rounds: u32,
     password_hash: [u8; 32],
     server_part: [u8; 32],
     verifier: [u8; 16],
@@ -67,14 +73,14 @@ pub struct Keys {
 }
 
 impl Keys {
-    pub fn new(password: &str) -> Self {
+    pub fn new(password: &str, rounds: u32) -> Self {
         let (verifier, salt) = (random::<16>(), random::<16>());
         let with = [&verifier[..], b"AUTH_PBKDF2_SPEEDY_KEY"].concat();
         let mut key = [0; 64];
-        derive(password.as_bytes(), &with, VERIFIER_ROUNDS, &mut key);
+        derive(password.as_bytes(), &with, rounds, &mut key);
         let hash = sha2::Sha512::new().chain_update(key).chain_update(verifier).finalize();
         let password_hash = hash[..32].try_into().unwrap();
-        Self { password_hash, server_part: random(), verifier, salt }
+        Self { rounds, password_hash, server_part: random(), verifier, salt }
     }
 
     /// The answer to the first phase.
@@ -84,7 +90,7 @@ impl Keys {
             pair("AUTH_SESSKEY", hex(&encrypt(&self.password_hash, &self.server_part)), 0),
             pair("AUTH_VFR_DATA", hex(&self.verifier), VERIFIER_12C),
             pair("AUTH_PBKDF2_CSK_SALT", hex(&self.salt), 0),
-            pair("AUTH_PBKDF2_VGEN_COUNT", VERIFIER_ROUNDS.to_string(), 0),
+            pair("AUTH_PBKDF2_VGEN_COUNT", self.rounds.to_string(), 0),
             pair("AUTH_PBKDF2_SDER_COUNT", SESSION_ROUNDS.to_string(), 0),
             pair("AUTH_GLOBALLY_UNIQUE_DBID\0", hex(&[0x5a; 16]), 0),
         ]

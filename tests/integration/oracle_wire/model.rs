@@ -66,17 +66,30 @@ pub struct Table {
 #[derive(Default)]
 pub struct World {
     pub tables: BTreeMap<String, Table>,
-    /// petal_meta: schema and key with their value.
-    meta: BTreeMap<(u64, String), String>,
+    /// Each table by the name of petal_meta: schema and key with their value.
+    meta: BTreeMap<String, BTreeMap<(u64, String), String>>,
+    /// Who holds the rows of a table against UPDATEs.
+    pub held: BTreeMap<String, u64>,
     /// Who holds petal_meta in a mode that others may share.
-    shared: BTreeSet<u64>,
+    shared: BTreeSet<(u64, String)>,
     /// What each session changed and did not commit: table, key, columns as they were.
     undo: BTreeMap<u64, Vec<(String, u64, Vec<String>)>>,
     plans: Vec<Row>,
     pub statistics: BTreeMap<&'static str, u64>,
+    /// 0: without containers; 1: the root; above: a pluggable database.
+    pub container: u64,
+    /// Another instance of the cluster, which works for others: its counts so far.
+    pub second: Option<u64>,
+    /// No row is in the cache: each costs a read.
+    pub is_cold: bool,
+    /// Further parameters of the instance.
+    pub parameters: Vec<(&'static str, &'static str)>,
 }
 
 const BLOCK_BYTES: u64 = 8192;
+const READ: &str = "db file sequential read";
+/// How long each is said to take.
+const READ_US: u64 = 1;
 
 impl World {
     pub fn count(&mut self, name: &'static str, by: u64) {
@@ -88,7 +101,17 @@ impl World {
             self.count("user commits", 1);
             self.count("redo synch writes", 1);
         }
-        self.shared.remove(&session);
+        self.let_go(session);
+    }
+
+    fn let_go(&mut self, session: u64) {
+        self.shared.retain(|(holder, _)| *holder != session);
+        self.held.retain(|_, holder| *holder != session);
+    }
+
+    /// True if an UPDATE of this table waits for another session.
+    pub fn is_held(&self, session: u64, table: &str) -> bool {
+        self.held.get(table).is_some_and(|holder| *holder != session)
     }
 
     pub fn roll_back(&mut self, session: u64) {
@@ -99,11 +122,15 @@ impl World {
                 table.rows.insert(key, columns);
             }
         }
-        self.shared.remove(&session);
+        self.let_go(session);
     }
 
     /// `sql` with single spaces.
     pub fn execute(&mut self, session: u64, sql: &str, binds: &[Vec<Value>]) -> Answer {
+        // go-ora asks for the time zone, and goes on without an answer.
+        if sql.eq_ignore_ascii_case("SELECT SYSTIMESTAMP FROM DUAL") {
+            return Answer::Fails(942, "table or view does not exist".into());
+        }
         let verb = sql.split(' ').next().unwrap_or_default();
         let answer = match verb {
             "SELECT" => self.query(sql, binds.first().map_or(&[], Vec::as_slice)),
@@ -133,23 +160,25 @@ impl World {
                 done
             }
             ["DROP", "TABLE", name, "PURGE"] => {
-                if name == "petal_meta" {
-                    self.meta.clear();
-                }
+                self.meta.remove(name);
                 Some(match self.tables.remove(&name.to_uppercase()) {
                     Some(_) => Answer::Done(0),
                     None => no_table(name),
                 })
             }
-            ["LOCK", "TABLE", "petal_meta", "IN", "ROW", "SHARE", "MODE"] => {
-                self.shared.insert(session);
+            ["LOCK", "TABLE", name, "IN", "ROW", "SHARE", "MODE"] => {
+                self.shared.insert((session, name.to_owned()));
                 done
             }
-            ["LOCK", "TABLE", "petal_meta", "IN", "EXCLUSIVE", "MODE", "NOWAIT"] => {
-                if self.shared.iter().any(|holder| *holder != session) {
+            ["LOCK", "TABLE", name, "IN", "EXCLUSIVE", "MODE", "NOWAIT"] => {
+                if self.shared.iter().any(|(holder, of)| *holder != session && of == name) {
                     let busy = "resource busy and acquire with NOWAIT specified";
                     return Some(Answer::Fails(54, busy.to_owned()));
                 }
+                done
+            }
+            ["LOCK", "TABLE", name, "IN", "EXCLUSIVE", "MODE"] => {
+                self.held.insert(name.to_uppercase(), session);
                 done
             }
             ["ALTER", "TABLE" | "INDEX", ..] => done,
@@ -169,20 +198,35 @@ impl World {
             let message = "line 1, column 1: PLS-00201: identifier must be declared";
             return Some(Answer::Fails(6550, message.to_owned()));
         }
+        // go-ora asks for these after the log-on, each into a bind.
+        if sql.contains("FROM sys.nls_session_parameters") {
+            let names = sql.split(" AS NLS_").skip(1).map(|after| match after {
+                _ if after.starts_with("NUMERIC_CHARACTERS") => ".,",
+                _ if after.starts_with("DATE_FORMAT") => "DD-MON-RR",
+                _ => "BINARY",
+            });
+            return Some(Answer::Outs(names.map(str::to_owned).collect()));
+        }
         sql.contains("DBMS_STATS.GATHER_TABLE_STATS").then_some(Answer::Done(0))
     }
 
     fn change(&mut self, session: u64, sql: &str, binds: &[Vec<Value>]) -> Option<Answer> {
         let first = binds.first().map_or(&[][..], Vec::as_slice);
-        if sql.starts_with("INSERT INTO petal_meta ") {
+        let words: Vec<&str> = sql.split(' ').take(3).collect();
+        if let ["INSERT", "INTO", name] = words[..]
+            && name.ends_with("_meta")
+        {
             let key = (first[0].number(), first[1].text());
-            self.meta.insert(key, first[2].text());
+            self.meta.entry(name.to_owned()).or_default().insert(key, first[2].text());
             return Some(Answer::Done(1));
         }
-        if sql.starts_with("DELETE FROM petal_meta ") {
-            let before = self.meta.len();
-            self.meta.retain(|(schema, _), _| *schema != first[0].number());
-            return Some(Answer::Done((before - self.meta.len()) as u64));
+        if let ["DELETE", "FROM", name] = words[..]
+            && name.ends_with("_meta")
+        {
+            let meta = self.meta.entry(name.to_owned()).or_default();
+            let before = meta.len();
+            meta.retain(|(schema, _), _| *schema != first[0].number());
+            return Some(Answer::Done((before - meta.len()) as u64));
         }
         if let Some(table) = table_after(sql, "INTO ").filter(|_| sql.starts_with("INSERT")) {
             let copied = match table_after(sql, "FROM ") {
@@ -246,6 +290,12 @@ impl World {
         }
         self.count("session logical reads", rows + 1);
         self.count("redo size", rows * 400 + 200);
+        self.read_blocks(rows);
+        if self.is_cold {
+            self.count("physical writes", rows);
+            self.count("physical write IO requests", rows);
+            self.count("physical write bytes", rows * BLOCK_BYTES);
+        }
         Answer::Done(rows)
     }
 
@@ -257,7 +307,29 @@ impl World {
             None => found.rows.len(),
         } as u64;
         self.count("session logical reads", rows + 1);
+        self.read_blocks(rows);
         Answer::Done(rows)
+    }
+
+    /// What it costs to visit rows, each in a block of its own.
+    fn read_blocks(&mut self, rows: u64) {
+        if self.is_cold {
+            for name in ["physical reads", "physical reads cache", "physical read IO requests"] {
+                self.count(name, rows);
+            }
+            self.count("physical read bytes", rows * BLOCK_BYTES);
+        }
+    }
+
+    /// Rows of a view of the serving instance, and of a second one, all of whose counts are these.
+    fn of_instances(&self, rows: Vec<Row>, counts_at: usize) -> Answer {
+        let mut all = rows.clone();
+        for mut row in rows.into_iter().filter(|_| self.second.is_some()) {
+            row[0] = "2".to_owned();
+            row[counts_at..].fill(self.second.unwrap_or(0).to_string());
+            all.push(row);
+        }
+        Answer::Rows(all)
     }
 
     fn query(&mut self, sql: &str, binds: &[Value]) -> Option<Answer> {
@@ -271,6 +343,15 @@ impl World {
                 failed => failed,
             });
         }
+        if sql.starts_with("SELECT custid, c2, ") {
+            let table = table_after(sql, "FROM ")?;
+            let Some(table) = self.tables.get(&table) else { return Some(no_table(&table)) };
+            let keys = binds[0].number()..=binds[1].number();
+            let row = |(key, columns): (&u64, &Vec<String>)| {
+                std::iter::once(key.to_string()).chain(columns.iter().cloned()).collect()
+            };
+            return Some(Answer::Rows(table.rows.range(keys).map(row).collect()));
+        }
         if sql.contains("DBMS_ROWID.ROWID_ROW_NUMBER") {
             let table = sql.rsplit("FROM ").next()?.split(' ').next()?.to_uppercase();
             let Some(table) = self.tables.get(&table) else { return Some(no_table(&table)) };
@@ -280,24 +361,26 @@ impl World {
         let from = sql.rsplit_once("FROM ").map_or("", |(_, after)| after);
         let relation = from.split([' ', ')']).next()?;
         // A name of the dictionary without its owner is no name to the stand-in.
-        match relation.strip_prefix("sys.").or((relation == "petal_meta").then_some(relation))? {
+        let is_meta = relation.ends_with("_meta");
+        if is_meta {
+            let rows = self.meta.get(relation).into_iter().flatten();
+            let rows =
+                rows.map(|((n, key), value)| vec![n.to_string(), key.clone(), value.clone()]);
+            return Some(Answer::Rows(rows.collect()));
+        }
+        match relation.strip_prefix("sys.")? {
             "user_tab_comments" => {
                 let marked = self.tables.iter().filter(|(_, table)| !table.comment.is_empty());
                 Some(Answer::Rows(marked.map(|(name, _)| vec![name.clone()]).collect()))
             }
             "user_tables" => {
-                Some(Answer::Rows(self.tables.keys().map(|name| vec![name.clone()]).collect()))
-            }
-            "petal_meta" => {
-                let rows = self.meta.iter();
-                let rows =
-                    rows.map(|((n, key), value)| vec![n.to_string(), key.clone(), value.clone()]);
-                Some(Answer::Rows(rows.collect()))
+                let names = self.tables.keys().filter(|name| is_asked(sql, name));
+                Some(Answer::Rows(names.map(|name| vec![name.clone()]).collect()))
             }
             "user_segments" => {
                 let size = |rows: usize| (rows as u64 * BLOCK_BYTES).to_string();
                 let mut rows = Vec::new();
-                for (name, table) in self.tables.iter().filter(|(name, _)| *name != "PETAL_META") {
+                for (name, table) in self.tables.iter().filter(|(name, _)| is_asked(sql, name)) {
                     rows.push(vec![name.clone(), size(table.rows.len())]);
                     if table.has_index {
                         rows.push(vec![format!("{name}_CUSTID"), BLOCK_BYTES.to_string()]);
@@ -321,37 +404,55 @@ impl World {
             "all_procedures" => Some(Answer::Rows(Vec::new())),
             "all_tables" => one(&["DEFAULT"]),
             "gv_$buffer_pool" => one(&["DEFAULT", "8192", "268435456"]),
+            "gv_$instance" if self.second.is_some() => Some(Answer::Rows(vec![
+                row(&["1", "STANDIN1", "localhost"]),
+                row(&["2", "STANDIN2", "elsewhere"]),
+            ])),
             "gv_$instance" => one(&["1", "STANDIN", "localhost"]),
             "gv_$resource_limit" => one(&["300"]),
             "v_$log" if sql.contains("gv_$instance") => one(&["1", "7"]),
             "v_$log" => one(&["3", "4294967296", "4294967296", "1"]),
             "v_$database" => one(&["NOARCHIVELOG", "NO"]),
+            "v_$asm_disk" => Some(Answer::Rows(Vec::new())),
             "v_$archive_dest" => Some(Answer::Rows(Vec::new())),
             "dba_data_files" => one(&["+DATA/iops.dbf"]),
             "plan_table$" => Some(Answer::Rows(self.plans.clone())),
             "v_$parameter" if sql.contains("UPPER(value)") => one(&["UNDOTBS1"]),
-            "v_$parameter" => Some(Answer::Rows(vec![
-                row(&["db_block_size", "8192"]),
-                row(&["db_cache_size", "268435456"]),
-                row(&["sga_target", "0"]),
-                row(&["processes", "300"]),
-            ])),
-            "dual" if sql.contains("'CON_ID'") => one(&["STANDIN", "0"]),
+            "v_$parameter" if sql.ends_with("name = 'control_management_pack_access'") => {
+                let is_it = |(name, _): &&(&str, &str)| *name == "control_management_pack_access";
+                one(&[self.parameters.iter().find(is_it).map_or("DIAGNOSTIC+TUNING", |it| it.1)])
+            }
+            "v_$parameter" => {
+                let mut rows = vec![
+                    row(&["db_block_size", "8192"]),
+                    row(&["db_cache_size", "268435456"]),
+                    row(&["sga_target", "0"]),
+                    row(&["processes", "300"]),
+                ];
+                rows.extend(self.parameters.iter().map(|(name, value)| row(&[name, value])));
+                Some(Answer::Rows(rows))
+            }
+            "dual" if sql.contains("'CON_ID'") => one(&["STANDIN", &self.container.to_string()]),
             "dual" if sql.contains("'INSTANCE'") => one(&["1"]),
             "dual" => one(&["X"]),
             "gv_$sysstat" => {
+                self.second = self.second.map(|count| count + 6000);
                 let rows = self.statistics.iter();
                 let rows =
                     rows.map(|(name, value)| vec!["1".into(), (*name).into(), value.to_string()]);
-                Some(Answer::Rows(rows.collect()))
+                Some(self.of_instances(rows.collect(), 2))
             }
             "gv_$system_event" if sql.contains("COUNT(*)") => one(&["0"]),
             "gv_$system_event" => {
                 let waits = self.statistics["redo synch writes"].to_string();
-                Some(Answer::Rows(vec![
+                let reads = self.statistics["physical read IO requests"];
+                let [reads, micros] = [reads, reads * READ_US].map(|count| count.to_string());
+                let rows = vec![
                     row(&["1", "log file sync", "Commit", &waits, &waits, &waits, &waits]),
                     row(&["1", "log file parallel write", "System I/O", &waits, &waits, "0", "0"]),
-                ]))
+                    row(&["1", READ, "User I/O", &reads, &micros, &reads, &micros]),
+                ];
+                Some(self.of_instances(rows, 3))
             }
             "gv_$sys_time_model" => one(&["1", "DB CPU", "1000000"]),
             "gv_$event_histogram_micro" => one(&["1", "log file sync", "128", "1"]),
@@ -361,6 +462,14 @@ impl World {
             _ => None,
         }
     }
+}
+
+/// True if a query names this table, or the pattern of schemas that it is of: `'^PETAL[1-9]...`.
+fn is_asked(sql: &str, name: &str) -> bool {
+    let pattern = sql.split("'^").nth(1).and_then(|after| after.split('[').next());
+    let number = pattern.and_then(|begin| name.strip_prefix(begin));
+    number.is_some_and(|rest| rest.starts_with(|sign: char| sign.is_ascii_digit()))
+        || sql.contains(&format!("'{name}'"))
 }
 
 fn no_table(name: &str) -> Answer {

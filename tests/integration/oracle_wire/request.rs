@@ -6,6 +6,7 @@ use super::buffer::{Broken, Reader, Source};
 use super::logon::{self, LogOn};
 
 /// Versions of the protocol's fields, which client and server agree on.
+pub const VERSION_11_2: u8 = 6;
 pub const VERSION_12_2: u8 = 8;
 pub const VERSION_12_2_EXT: u8 = 9;
 pub const VERSION_20: u8 = 14;
@@ -14,7 +15,12 @@ pub const VERSION_23_EXT_1: u8 = 18;
 pub const VERSION_23_EXT_3: u8 = 20;
 pub const VERSION_23_4: u8 = 24;
 
+/// No data type has a larger number.
+const DATA_TYPE_MAX: u16 = 1023;
+
 pub const NUMBER: u8 = 2;
+/// The option of an execution that fetches, too.
+const FETCH: u64 = 0x40;
 /// The function that commits.
 pub const COMMIT: u8 = 14;
 /// The direction of a bind that only comes back.
@@ -37,6 +43,9 @@ pub enum Request {
     },
     Commit,
     Rollback,
+    /// Asks for the product and its version.
+    Version,
+    Ping,
     LogOff,
 }
 
@@ -75,12 +84,23 @@ pub struct Requests<S> {
     pub cursors: Cursors,
     /// What came with requests of their own, by function code.
     pub piggybacks: Vec<u8>,
+    /// What the answer to the data types begins with: the database's time zone, and the version of its
+    /// table of zones, if the client named its own.
+    pub zone: Vec<u8>,
+    /// The client wants the end of each answer marked.
+    pub wants_marked_ends: bool,
+    /// The number of the last message, which its answer repeats.
+    pub sequence: u64,
+    /// The client sends texts whose length is known without it.
+    pub is_plain: bool,
 }
 
 impl<S: Source> Requests<S> {
     pub fn new(source: S, version: u8) -> Self {
         let cursors = Cursors::new();
-        Self { reader: Reader::new(source), version, cursors, piggybacks: Vec::new() }
+        let (piggybacks, zone, is_plain) = (Vec::new(), Vec::new(), false);
+        let (reader, sequence, wants_marked_ends) = (Reader::new(source), 1, false);
+        Self { reader, version, cursors, piggybacks, zone, wants_marked_ends, sequence, is_plain }
     }
 
     pub fn read(&mut self) -> Result<Request, Broken> {
@@ -104,31 +124,59 @@ impl<S: Source> Requests<S> {
 
     fn data_types(&mut self) -> Result<(), Broken> {
         self.reader.raw(5)?;
-        self.reader.bytes()?;
-        self.reader.bytes()?;
-        while self.reader.raw(2)? != [0, 0] {
-            self.reader.raw(6)?;
+        let compiled = self.reader.bytes()?.unwrap_or_default();
+        let running = self.reader.bytes()?.unwrap_or_default();
+        let has = |of: &[u8], at: usize, bit| of.get(at).is_some_and(|it: &u8| it & bit != 0);
+        self.wants_marked_ends = has(&compiled, 40, 0x20);
+        // The older side's fields.
+        self.version = compiled.get(7).map_or(self.version, |version| self.version.min(*version));
+        // The client's time zone, and the version of its table of zones.
+        if has(&running, 1, 1) {
+            self.zone = self.reader.raw(11)?;
+            if has(&compiled, 37, 2) {
+                self.zone.extend(self.reader.raw(4)?);
+            }
+        }
+        // Some clients name the national character set before the types.
+        let mut kind = self.data_type()?;
+        if kind > DATA_TYPE_MAX {
+            kind = self.data_type()?;
+        }
+        while kind != 0 {
+            // A type that is left out has no form.
+            if self.data_type()? != 0 {
+                self.reader.raw(4)?;
+            }
+            kind = self.data_type()?;
         }
         Ok(())
+    }
+
+    fn data_type(&mut self) -> Result<u16, Broken> {
+        let bytes = self.reader.raw(2)?;
+        Ok(u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
     fn fast_log_on(&mut self) -> Result<Request, Broken> {
         self.reader.raw(3)?;
         self.reader.expect("the first of three messages", &[1])?;
         self.protocol()?;
-        self.reader.raw(6)?;
+        // Character sets, and the version of the fields in these messages.
+        let version = self.reader.raw(6)?[5];
         self.reader.expect("the second of three messages", &[2])?;
         self.data_types()?;
-        // As of a version that has no tokens.
         self.reader.expect("the third of three messages", &[3, 118])?;
         self.reader.u8()?;
-        logon::read(&mut self.reader)?;
+        if version >= VERSION_23_EXT_1 {
+            self.reader.ub()?;
+        }
+        self.is_plain = logon::read(&mut self.reader)?.is_plain;
         Ok(Request::FastLogOn)
     }
 
     /// Sequence and token behind a function's code.
     fn sequence(&mut self) -> Result<(), Broken> {
-        self.reader.u8()?;
+        self.sequence = self.reader.u8()?.into();
         if self.version >= VERSION_23_EXT_1 {
             self.reader.ub()?;
         }
@@ -175,6 +223,13 @@ impl<S: Source> Requests<S> {
             176 => {
                 reader.ub()?;
             }
+            // Numbers of JDBC's own, as a text.
+            191 => {
+                reader.u8()?;
+                let length = reader.ub()?;
+                reader.u8()?;
+                reader.raw(length as usize)?;
+            }
             other => return Err(Broken::Odd(format!("a piggyback with code {other}"))),
         }
         Ok(())
@@ -184,7 +239,11 @@ impl<S: Source> Requests<S> {
         let code = self.reader.u8()?;
         self.sequence()?;
         Ok(match code {
-            118 => Request::LogOn { phase: 1, sent: logon::read(&mut self.reader)? },
+            118 => {
+                let sent = logon::read(&mut self.reader)?;
+                self.is_plain = sent.is_plain;
+                Request::LogOn { phase: 1, sent }
+            }
             115 => Request::LogOn { phase: 2, sent: logon::read(&mut self.reader)? },
             94 => Request::Execute(self.execute()?),
             4 | 78 => Request::Execute(self.execute_again(code)?),
@@ -192,6 +251,16 @@ impl<S: Source> Requests<S> {
             COMMIT => Request::Commit,
             15 => Request::Rollback,
             9 => Request::LogOff,
+            147 => Request::Ping,
+            59 => {
+                self.reader.u8()?;
+                self.reader.ub()?;
+                self.reader.raw(2)?;
+                if self.version >= VERSION_11_2 {
+                    self.reader.ub()?;
+                }
+                Request::Version
+            }
             other => return Err(Broken::Odd(format!("a function with code {other}"))),
         })
     }
@@ -206,7 +275,7 @@ impl<S: Source> Requests<S> {
         self.field(&mut fields, "how many numbers")?;
         self.flag(&mut fields, "al8o4")?;
         self.flag(&mut fields, "al8o4l")?;
-        self.field(&mut fields, "prefetched bytes")?;
+        let bytes = self.field(&mut fields, "prefetched bytes")?;
         let prefetch = self.field(&mut fields, "prefetched rows")?;
         self.field(&mut fields, "longest LONG")?;
         self.flag(&mut fields, "binds are there")?;
@@ -237,10 +306,12 @@ impl<S: Source> Requests<S> {
             self.flag(&mut fields, "chunk ids")?;
             self.field(&mut fields, "how many chunk ids")?;
         }
-        let sql = match length {
-            0 => None,
-            _ => Some(String::from_utf8_lossy(&self.reader.bytes()?.unwrap_or_default()).into()),
+        let sql = match (length, self.is_plain) {
+            (0, _) => None,
+            (_, true) => Some(self.reader.raw(length as usize)?),
+            (_, false) => self.reader.bytes()?,
         };
+        let sql = sql.map(|sql| String::from_utf8_lossy(&sql).into_owned());
         self.field(&mut fields, "al8i4[0], parse")?;
         let executions = self.field(&mut fields, "al8i4[1], executions")?;
         for name in ["al8i4[2]", "al8i4[3]", "al8i4[4]", "al8i4[5]", "al8i4[6]"] {
@@ -250,14 +321,20 @@ impl<S: Source> Requests<S> {
         for name in ["al8i4[8]", "al8i4[9], flags", "al8i4[10]", "al8i4[11]", "al8i4[12]"] {
             self.field(&mut fields, name)?;
         }
-        let binds: Vec<Bind> =
+        let mut binds: Vec<Bind> =
             (0..count).map(|_| self.bind(&mut fields)).collect::<Result<_, _>>()?;
+        // JDBC binds again what an open cursor knows, and sends a value for each.
+        if let (true, 0, Some((_, known))) = (sql.is_none(), count, self.cursors.get(&cursor)) {
+            binds.clone_from(known);
+            binds.iter_mut().for_each(|bind| bind.is_in = true);
+        }
         let executions = if is_query { 1 } else { executions.max(1) };
         let rows = match binds.is_empty() {
             true => Vec::new(),
             false => self.rows(executions, binds.len())?,
         };
-        let prefetch = if options & 0x40 == 0 { 0 } else { prefetch };
+        // JDBC, which names a size, fetches rows by a call of its own; go-ora takes them with this one.
+        let prefetch = if options & FETCH == 0 && bytes != 0 { 0 } else { prefetch };
         Ok(Execute { function: 94, cursor, sql, prefetch, is_query, binds, rows, fields })
     }
 

@@ -6,7 +6,7 @@ use super::request::{IN, VERSION_12_2, VERSION_20, VERSION_23, VERSION_23_4, VER
 
 const ROW_HEADER: u8 = 6;
 const ROW: u8 = 7;
-const PARAMETERS: u8 = 8;
+pub const PARAMETERS: u8 = 8;
 const STATUS: u8 = 9;
 const DIRECTIONS: u8 = 11;
 const END: u8 = 4;

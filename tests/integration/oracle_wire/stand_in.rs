@@ -3,11 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use super::connection::Connection;
+use super::logon::{FEW_ROUNDS, VERIFIER_ROUNDS};
 use super::model::{Value, World};
 use super::request::Execute;
 use crate::mutation;
@@ -51,6 +53,10 @@ pub enum Fault {
     Redirects(u16),
     /// The statement ends when somebody cancels it or kills its session.
     Hangs,
+    /// The statement ends when its session is killed.
+    HangsUnseen,
+    /// As [`Fault::Hangs`], but the error follows its marker at once, as 23ai sends it.
+    HangsHasty,
 }
 
 struct Rule {
@@ -81,6 +87,8 @@ pub struct Flags {
 /// What all connections of a stand-in share.
 pub struct Shared {
     pub release: Release,
+    /// Rounds of PBKDF2 of the account's verifier.
+    pub rounds: AtomicU32,
     world: Mutex<World>,
     rules: Mutex<Vec<Rule>>,
     pub sessions: Mutex<BTreeMap<u64, Arc<Flags>>>,
@@ -125,6 +133,22 @@ impl Shared {
         }
     }
 
+    /// Waits while another session holds a table's rows; the error if the session's statement is
+    /// cancelled meanwhile, or its session killed.
+    pub fn wait_for_rows(&self, session: u64, table: &str) -> Option<u32> {
+        let flags = lock(&self.sessions).get(&session).cloned().unwrap_or_default();
+        while self.world().is_held(session, table) {
+            if flags.killed.load(Ordering::Relaxed) {
+                return Some(28);
+            }
+            if flags.cancelled.swap(false, Ordering::Relaxed) {
+                return Some(1013);
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+
     /// The error of the next operation of a loop, if it has one.
     pub fn next_operation_fails(&self) -> Option<u32> {
         let Fault::Fails(code, _) = self.fault("operation")? else { return None };
@@ -149,9 +173,12 @@ impl StandIn {
         for name in [
             "session logical reads",
             "physical reads",
+            "physical reads cache",
             "physical read IO requests",
             "physical read bytes",
             "physical writes",
+            "physical write IO requests",
+            "physical write bytes",
             "redo size",
             "user commits",
             "redo synch writes",
@@ -164,6 +191,7 @@ impl StandIn {
         }
         let shared = Arc::new(Shared {
             release,
+            rounds: FEW_ROUNDS.into(),
             world: Mutex::new(world),
             rules: Mutex::default(),
             sessions: Mutex::default(),
@@ -193,6 +221,11 @@ impl StandIn {
     pub fn fails_at(&self, at: &str, after: u32, fault: Fault) -> &Self {
         lock(&self.shared.rules).push(Rule { at: at.to_owned(), after, fault });
         self
+    }
+
+    /// Has the account a verifier like a server's.
+    pub fn has_a_servers_verifier(&self) {
+        self.shared.rounds.store(VERIFIER_ROUNDS, Ordering::Relaxed);
     }
 
     pub fn is_well_again(&self) {

@@ -27,6 +27,7 @@
 pub mod answer;
 pub mod batch_loop;
 pub mod clock;
+pub mod data_name;
 pub mod detached_worker;
 pub mod driver_panic;
 pub mod driver_socket;

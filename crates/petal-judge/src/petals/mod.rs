@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 pub use super::estimate::Estimate;
-use petal_model::record::observation::Observation;
+use petal_model::record::observation::{Observation, metric};
 use petal_model::settings::objective::Objective;
 pub use rate_limit::RateLimit;
 pub use writer_cost::{WriterCost, WriterCostRow};
@@ -184,11 +184,30 @@ pub struct Petals {
     pub writer_costs: Vec<WriterCost>,
 }
 
+/// Ending of the name of a line whose writes are unknown.
+pub const READS_ONLY: &str = " (reads only)";
+
+/// Takes the reads for PIOPS if the writes of a run are unknown.
+fn with_reads(seen: &Observation) -> Observation {
+    let mut seen = seen.clone();
+    if let (None, Some(reads)) = (seen.metric(metric::PIOPS), seen.metric(metric::READS)) {
+        seen.metrics.insert(metric::PIOPS.to_owned(), reads);
+        seen.metrics.insert(metric::READS_ONLY.to_owned(), 1.0);
+    }
+    seen
+}
+
 impl Petals {
     pub fn of(observations: &[Observation]) -> Self {
+        let observations: Vec<Observation> = observations.iter().map(with_reads).collect();
+        let observations = observations.as_slice();
         let (mut lines, mut notes) = lines::of(observations);
         for line in &mut lines {
             shape::find(line);
+            let mut points = line.points.iter();
+            if points.any(|point| point.figure(metric::READS_ONLY).is_some()) {
+                line.name.push_str(READS_ONLY);
+            }
         }
         notes.extend(super::windows::note(observations));
         notes.extend(notes::of(&lines));

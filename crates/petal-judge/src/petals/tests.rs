@@ -3,7 +3,6 @@ use serde_json::json;
 
 use super::*;
 use petal_model::record::conclusions::{LimitedBy, Limiter};
-use petal_model::record::observation::metric;
 use petal_model::record::{Status, plain_csv};
 
 /// A run of a line: sessions, PIOPS, read latency.
@@ -40,6 +39,21 @@ fn thrice(cells: &[(u32, f64, f64)]) -> Vec<Observation> {
                 .map(move |&(sessions, piops, us)| seen(sessions, repeat, piops * factor, us))
         })
         .collect()
+}
+
+#[test]
+fn a_line_whose_writes_are_unknown_is_drawn_by_its_reads_and_says_so() {
+    let unknown = |sessions, reads| {
+        let mut seen = with(seen(sessions, 1, 0.0, 100.0), &[(metric::READS, reads)]);
+        seen.metrics.remove(metric::PIOPS);
+        seen
+    };
+    let petals = Petals::of(&[unknown(1, 900.0), unknown(4, 3000.0)]);
+    let [line] = petals.lines.as_slice() else { panic!("{petals:?}") };
+    assert!(line.name.ends_with(READS_ONLY), "{}", line.name);
+    assert_eq!(line.points[line.peak.unwrap()].piops.as_ref().unwrap().mean, 3000.0);
+    let known = Petals::of(&[seen(1, 1, 900.0, 100.0), seen(4, 1, 3000.0, 110.0)]);
+    assert!(!known.lines[0].name.ends_with(READS_ONLY));
 }
 
 fn published(text: &str) -> Petals {

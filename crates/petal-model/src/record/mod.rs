@@ -675,12 +675,13 @@ impl Summary {
         self.waits.iter().find(|wait| wait.name == name)
     }
 
-    /// PIOPS: physical read and write requests per second as the database counted them.
+    /// PIOPS: physical read and write requests per second as the database counted them; of a run that
+    /// only reads, if its writes are unknown, the reads.
     pub fn piops(&self) -> Option<f64> {
-        let per = &self.per_second;
-        per.physical_read_requests
-            .zip(per.physical_write_requests)
-            .map(|(read, write)| read + write)
+        let (reads, writes) =
+            (self.per_second.physical_read_requests?, self.per_second.physical_write_requests);
+        let only_reads = self.ops.update == 0 && self.ops.total > 0;
+        writes.or(only_reads.then_some(0.0)).map(|writes| reads + writes)
     }
 
     /// True if operations began and none ended.

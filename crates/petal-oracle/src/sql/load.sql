@@ -22,6 +22,10 @@ LOCK TABLE petal_meta IN ROW SHARE MODE
 -- name: lock_alone
 LOCK TABLE petal_meta IN EXCLUSIVE MODE NOWAIT
 
+-- name: lock_rows
+-- UPDATEs of others wait until its session ends.
+LOCK TABLE {table} IN EXCLUSIVE MODE
+
 -- name: insert_meta
 INSERT INTO petal_meta (schema_number, key, value) VALUES (:1, :2, :3)
 

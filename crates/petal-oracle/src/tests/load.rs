@@ -184,7 +184,7 @@ fn a_tablespace_that_keeps_two_rows_in_a_block_ends_the_load_at_its_first_rows()
         let error = engine(&scripted, &settings()).load(&plan, &Silent, &unlimited()).unwrap_err();
         let all = error.to_string();
         assert!(all.contains("petal1_cf1: not one row per block after the first rows"), "{all}");
-        assert!(all.contains("CREATE BIGFILE TABLESPACE IOPS DATAFILE SIZE 9G"), "{all}");
+        assert!(all.contains("CREATE BIGFILE TABLESPACE PETAL_DATA DATAFILE SIZE 9G"), "{all}");
         let sent = scripted.sent();
         // Ranges are written in parallel; all stop once the first check fails.
         assert!(places(&sent, insert).len() < 2000 / degree as usize, "{degree}");
@@ -233,11 +233,11 @@ fn a_load_that_cannot_find_room_is_refused_before_its_first_row() {
     };
     // 8 GiB of rows.
     let full = with_room("1073741824", "2147483648", "4294967296");
-    insta::assert_snapshot!(refusal(&full), @"db1:1521/svc: tablespace IOPS has room for 3.00 GiB, and the rows of this load take 8.00 GiB; add a file, or make a tablespace that serves: CREATE BIGFILE TABLESPACE IOPS DATAFILE '/path/iops01.dbf' SIZE 9G AUTOEXTEND ON NEXT 1G MAXSIZE UNLIMITED EXTENT MANAGEMENT LOCAL AUTOALLOCATE SEGMENT SPACE MANAGEMENT AUTO");
+    insta::assert_snapshot!(refusal(&full), @"db1:1521/svc: tablespace IOPS has room for 3.00 GiB, and the rows of this load take 8.00 GiB; add a file, or make another tablespace and name it (?tablespace=NAME): CREATE BIGFILE TABLESPACE PETAL_DATA DATAFILE '/path/petal_data01.dbf' SIZE 9G AUTOEXTEND ON NEXT 1G MAXSIZE UNLIMITED EXTENT MANAGEMENT LOCAL AUTOALLOCATE SEGMENT SPACE MANAGEMENT AUTO");
     let quota = with_room("17179869184", "2147483648", "2147483648")
         .answers("UNLIMITED TABLESPACE", &[])
         .answers("FROM sys.user_ts_quotas", &[&["1073741824", "5368709120"]]);
-    insta::assert_snapshot!(refusal(&quota), @"db1:1521/svc: tablespace IOPS has quota for 4.00 GiB, and the rows of this load take 8.00 GiB; raise the quota, or make a tablespace that serves: CREATE BIGFILE TABLESPACE IOPS DATAFILE '/path/iops01.dbf' SIZE 9G AUTOEXTEND ON NEXT 1G MAXSIZE UNLIMITED EXTENT MANAGEMENT LOCAL AUTOALLOCATE SEGMENT SPACE MANAGEMENT AUTO");
+    insta::assert_snapshot!(refusal(&quota), @"db1:1521/svc: tablespace IOPS has quota for 4.00 GiB, and the rows of this load take 8.00 GiB; raise the quota, or make another tablespace and name it (?tablespace=NAME): CREATE BIGFILE TABLESPACE PETAL_DATA DATAFILE '/path/petal_data01.dbf' SIZE 9G AUTOEXTEND ON NEXT 1G MAXSIZE UNLIMITED EXTENT MANAGEMENT LOCAL AUTOALLOCATE SEGMENT SPACE MANAGEMENT AUTO");
     let plan = LoadPlan { rows: 1500, ..plan_of(1, false) };
     for there in [
         with_room("17179869184", "2147483648", "2147483648"),

@@ -215,9 +215,9 @@ fn reported_with_sessions_on(instances: &[&str]) -> Vec<(String, Option<u64>)> {
 #[test]
 fn an_endpoint_is_the_instance_that_its_sessions_came_to() {
     let of = |name: &str, commits| (name.to_owned(), Some(commits));
-    assert_eq!(reported_with_sessions_on(&["2"]), [of("orcl2@n2", 40), of("orcl1@n1", 3)]);
+    assert_eq!(reported_with_sessions_on(&["2"]), [of("orcl2@n2", 40)]);
     assert_eq!(reported_with_sessions_on(&["2", "1"]), [of("orcl2@n2", 40), of("orcl1@n1", 3)]);
-    assert_eq!(reported_with_sessions_on(&["1", "1"]), [of("orcl1@n1, orcl2@n2", 43)]);
+    assert_eq!(reported_with_sessions_on(&["1", "1"]), [of("orcl1@n1", 3)]);
     assert_eq!(reported_with_sessions_on(&["1", ""]), [of("orcl1@n1, orcl2@n2", 43)]);
 }
 
@@ -435,6 +435,7 @@ fn the_description_names_commits_files_and_redo() {
         .answers("v_$parameter", &[&["filesystemio_options", "SETALL"]])
         .answers("FROM sys.gv_$buffer_pool", &[&["DEFAULT", "8192", "1073741824"]])
         .answers("dba_data_files", &[&["+DATA/x/1.dbf"], &["+DATA/x/2.dbf"]])
+        .answers("v_$asm_disk", &[&["/dev/sdq"]])
         .answers("v_$log", &[&["3", "52428800", "52428800", "1"]])
         .answers("v_$database", &[&["ARCHIVELOG", "NO"]]);
     let scripted = explains(scripted, "INDEX ROWID", "RANGE SCAN");
@@ -449,7 +450,7 @@ fn the_description_names_commits_files_and_redo() {
         details.settings.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     for expected in [
         "filesystemio_options: SETALL",
-        "data files: 2 in ASM disk group +DATA: its devices are not watched",
+        "data files: 2 in ASM disk group +DATA: devices /dev/sdq",
         "redo: 3 redo log groups, the smallest of 50.0 MiB",
         "redo: the database archives its redo",
         "buffer pool: DEFAULT",
@@ -461,6 +462,55 @@ fn the_description_names_commits_files_and_redo() {
     let not_waiting = Settings { commit_wait: false, ..settings() };
     let (_, details) = engine(&scripted, &not_waiting).describe(1, 1).unwrap();
     assert_eq!(details.durability.map(|d| d.durable), Some(false));
+}
+
+#[test]
+fn limits_of_the_resource_manager_and_the_page_cache_are_said_before_a_run() {
+    let notable = |parameters: &[&[&str]], file: &str| -> Vec<String> {
+        let scripted =
+            loaded().answers("v_$parameter", parameters).answers("dba_data_files", &[&[file]]);
+        let (_, details) = engine(&scripted, &settings()).describe(1, 1).unwrap();
+        details.notable_settings.into_iter().map(|setting| setting.effect).collect()
+    };
+    let said = notable(
+        &[&["max_iops", "3000"], &["max_mbps", "0"], &["filesystemio_options", "none"]],
+        "/u01/iops.dbf",
+    );
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(said[0].starts_with("max_iops=3000: the resource manager holds"), "{said:?}");
+    assert!(said[1].starts_with("filesystemio_options=none: the operating system's"), "{said:?}");
+    let said = notable(
+        &[
+            &["resource_manager_plan", "DAY"],
+            &["cpu_count", "4"],
+            &["filesystemio_options", "none"],
+        ],
+        "+DATA/iops.dbf",
+    );
+    assert_eq!(said.len(), 1, "no page cache in ASM: {said:?}");
+    assert!(said[0].contains("and cpu_count=4 then limits the processors"), "{said:?}");
+    let usual = [&["filesystemio_options", "SETALL"][..], &["max_iops", "0"]];
+    assert_eq!(notable(&usual, "/u01/iops.dbf"), [""; 0]);
+}
+
+#[test]
+fn a_view_that_fails_at_the_start_costs_its_figure_and_not_the_run() {
+    for code in [12850, 12801, 942] {
+        let scripted = loaded().answers("gv_$sysstat", &[&["1", "user commits", "7"]]).fails(
+            "gv_$system_event",
+            code,
+            "not all slaves could be allocated",
+        );
+        let engine = engine(&scripted, &settings());
+        let counters = engine.read_counters(true).unwrap();
+        assert_eq!((counters[0].io.commits, counters[0].waits.len()), (Some(7), 0), "{code}");
+        let scripted = loaded().fails("gv_$sysstat", code, "not all slaves could be allocated");
+        let counters = super::engine(&scripted, &settings()).read_counters(true).unwrap();
+        assert_eq!(counters[0].io.commits, None, "{code}");
+    }
+    // A connection that ends is a gap.
+    let scripted = loaded().fails("gv_$sysstat", 3113, "end-of-file");
+    assert!(engine(&scripted, &settings()).read_counters(true).is_err());
 }
 
 #[test]

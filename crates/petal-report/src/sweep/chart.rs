@@ -6,7 +6,7 @@
 use super::super::charts::Scale;
 use super::super::numbers::rate;
 use super::super::table::{columns, paragraph};
-use petal_judge::petals::{PetalLine, Petals};
+use petal_judge::petals::{PetalLine, Petals, READS_ONLY};
 
 /// Columns of the chart, at most.
 const WIDTH_MAX: usize = 80;
@@ -109,11 +109,18 @@ fn plot(curves: &[TextCurve], height: usize) -> String {
         }
     }
     let words = if predicted().next().is_some() { PREDICTED_WORDS } else { "" };
-    drawn(&grid, &x_axis, &y_axis, words)
+    let is_reads_only = curves.iter().all(|curve| curve.name.ends_with(READS_ONLY));
+    drawn(&grid, &x_axis, &y_axis, words, is_reads_only)
 }
 
 /// The grid with its axes; `words` are below it.
-fn drawn(grid: &CharacterGrid, x_axis: &Scale, y_axis: &Scale, words: &str) -> String {
+fn drawn(
+    grid: &CharacterGrid,
+    x_axis: &Scale,
+    y_axis: &Scale,
+    words: &str,
+    is_reads_only: bool,
+) -> String {
     let mut text = format!("{:>MARGIN$}\n", "read us");
     let y_ticks = y_axis.ticks(STEPS_MAX);
     let last = grid.cells.len().saturating_sub(1);
@@ -143,7 +150,7 @@ fn drawn(grid: &CharacterGrid, x_axis: &Scale, y_axis: &Scale, words: &str) -> S
     let edge: String = edge.into_iter().collect();
     let numbers: String = numbers.into_iter().collect();
     text.push_str(&format!("{:>8} +{edge}\n{}\n", "", numbers.trim_end()));
-    let title = "PIOPS, reads and writes";
+    let title = if is_reads_only { "PIOPS, reads only" } else { "PIOPS, reads and writes" };
     let indented = if words.is_empty() { String::new() } else { format!("{:MARGIN$} {words}", "") };
     let (words, title) = match indented.len() + title.len() < width {
         true => (indented.as_str(), title),

@@ -19,6 +19,8 @@ use super::{Finding, HeadlineWindow, Run, Severity, Status, Window, moment};
 pub mod metric {
     /// Physical read and write requests per second, as the database counted them.
     pub const PIOPS: &str = "piops";
+    /// 1 if petals are drawn with the reads alone, because the writes are unknown.
+    pub const READS_ONLY: &str = "piops_reads_only";
     pub const READS: &str = "reads_s";
     pub const WRITES: &str = "writes_s";
     /// Physical reads and writes together.

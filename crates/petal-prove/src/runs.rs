@@ -1,0 +1,136 @@
+//! Promises about whole runs of petal's.
+
+use petal_engine::Silent;
+use petal_model::record::Run;
+use petal_model::stats::counters::CommonCounter;
+
+use super::data::in_ranges;
+use super::{EXECUTE, Of as _, PromiseResult, Provable, SCAN_ROWS, TriedPromise, held, hold};
+
+/// Most blocks that reads may clean, for each hundred rows.
+const CLEANED_PCT_MAX: u64 = 1;
+
+type RunParameters<'a> = &'a [(&'static str, &'a str)];
+
+/// A run that ended well and visited the rows that were asked for.
+fn run(subject: &dyn Provable, parameters: RunParameters<'_>) -> PromiseResult<Run> {
+    let ran = subject.run(parameters);
+    let run = match ran {
+        Ok(run) => run,
+        Err(seen) => return Err(super::Unproved::Broken { item: EXECUTE, seen }),
+    };
+    let lost = run.summary.sessions_lost.first();
+    hold!(EXECUTE, lost.is_none(), "a session was lost: {lost:?}");
+    let (asked, rows) = (&run.summary.rows_asked, &run.summary.rows);
+    hold!(EXECUTE, asked.as_ref() == Some(rows), "{rows:?} were visited of {asked:?}");
+    Ok(run)
+}
+
+/// petal's figures of a run, and the server's next to them.
+fn both(run: &Run) -> String {
+    let (ops, rows, io) = (&run.summary.ops, &run.summary.rows, &run.details.io);
+    let shown = |figure: Option<u64>| figure.map_or("-".to_owned(), |count| count.to_string());
+    format!(
+        "petal: {} operations, {} UPDATEs, {} rows; the server: {} commits, {} blocks visited, {} \
+         read, {} bytes of redo",
+        ops.total,
+        ops.update,
+        rows.select + rows.update + rows.scan,
+        shown(io.commits),
+        shown(io.logical_reads),
+        shown(io.physical_read_blocks),
+        shown(io.redo_bytes),
+    )
+}
+
+pub fn the_mix_and_fixed_work_are_exact(subject: &dyn Provable) -> PromiseResult {
+    let parameters = [
+        ("THREADS_PER_SCHEMA", "2"),
+        ("WORK_LOOP", "200"),
+        ("UPDATE_PCT", "30"),
+        ("SCAN_PCT", "5"),
+        ("WORK_UNIT", "8"),
+    ];
+    // A server that sums over its sessions may miss one that ends meanwhile, as another's: a sum that
+    // falls is unknown.
+    let mut ran = run(subject, &parameters)?;
+    for _ in 0..2 {
+        if ran.details.io.commits.is_some() {
+            break;
+        }
+        ran = run(subject, &parameters)?;
+    }
+    let (ops, rows) = (&ran.summary.ops, &ran.summary.rows);
+    let is_mix = (ops.total, ops.update) == (800, 240);
+    hold!(EXECUTE, is_mix, "{} operations, {} UPDATEs of 800 and 240", ops.total, ops.update);
+    let is_rows = (rows.update, rows.select) == (240 * 8, ops.select * 8);
+    hold!(EXECUTE, is_rows, "{rows:?} rows of {ops:?}");
+    // 140 SELECTs a session: one whole deck of a hundred with 5, and 40 of another.
+    let are_scans = (20..=40).contains(&ops.scan) && rows.scan == ops.scan * SCAN_ROWS;
+    hold!(EXECUTE, are_scans, "{} scans, {} rows", ops.scan, rows.scan);
+    let commits = ran.details.io.commits;
+    let is_counted = match subject.is_alone() {
+        true => commits == Some(240),
+        false => commits >= Some(240),
+    };
+    hold!("Engine::read_counters", is_counted, "240 commits, the server counts {commits:?}");
+    held(both(&ran))
+}
+
+pub fn readers_read_and_writers_write(subject: &dyn Provable) -> PromiseResult {
+    let ran = run(subject, &[("READERS", "3"), ("WRITERS", "2"), ("WORK_LOOP", "40")])?;
+    let (ops, sessions) = (&ran.summary.ops, ran.summary.sessions);
+    let is_right = (ops.select, ops.update, sessions) == (120, 80, 5);
+    hold!(EXECUTE, is_right, "{} SELECTs, {} UPDATEs, {sessions} sessions", ops.select, ops.update);
+    held(both(&ran))
+}
+
+pub fn both_loops_do_the_same_work(subject: &dyn Provable) -> PromiseResult {
+    let mut seen = Vec::new();
+    for (side, redo) in [("server", "LITE"), ("client", "HEAVY")] {
+        let ran = run(
+            subject,
+            &[
+                ("LOOP", side),
+                ("REDO_STRESS", redo),
+                ("WORK_LOOP", "100"),
+                ("UPDATE_PCT", "40"),
+                ("SCAN_PCT", "5"),
+            ],
+        )?;
+        let ops = &ran.summary.ops;
+        let is_right = (ops.total, ops.update) == (200, 80);
+        hold!(EXECUTE, is_right, "LOOP={side}: {} operations, {} UPDATEs", ops.total, ops.update);
+        seen.push(format!("LOOP={side}, {redo}: {}", both(&ran)));
+    }
+    held(seen.join("\n"))
+}
+
+pub fn reads_after_a_load_write_nothing(subject: &dyn Provable) -> PromiseResult {
+    let ran = run(subject, &[("WORK_LOOP", "200"), ("UPDATE_PCT", "0")])?;
+    let Some(cleaned) = ran.summary.counter(CommonCounter::BlocksCleaned) else {
+        return Ok(TriedPromise::NotTried(
+            "the server does not count blocks that reads clean".to_owned(),
+        ));
+    };
+    let rows = ran.summary.rows.select;
+    let is_clean = cleaned * 100 <= rows * CLEANED_PCT_MAX;
+    hold!(EXECUTE, is_clean, "{cleaned} blocks cleaned for {rows} rows");
+    held(format!("{cleaned} blocks cleaned; {}", both(&ran)))
+}
+
+/// Begins and ends without data.
+pub fn random_texts_load_in_ranges(subject: &dyn Provable) -> PromiseResult {
+    const LOAD: &str = "Engine::load";
+    let engine = subject.open().of(LOAD)?;
+    let loaded = engine.load(&in_ranges(subject.plan(1)), &Silent, &subject.stop()).of(LOAD)?;
+    let placement = loaded.schemas.first().map(|schema| schema.placement.clone());
+    let is_placed = placement.as_ref().is_some_and(|placed| placed.is_one_row_per_block());
+    hold!(LOAD, is_placed, "{placement:?}");
+    drop(engine);
+    let parameters =
+        [("SCHEMAS", "1"), ("WORK_LOOP", "100"), ("UPDATE_PCT", "100"), ("REDO_STRESS", "HEAVY")];
+    let ran = run(subject, &parameters)?;
+    subject.open().of(LOAD)?.drop_data().of("Engine::drop_data")?;
+    held(both(&ran))
+}

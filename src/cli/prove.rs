@@ -1,0 +1,125 @@
+//! `petal prove`: holds a user's own server to the promises of the conformance suite.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::io::{BufRead as _, IsTerminal as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+
+use clap::{ArgMatches, Command};
+
+use crate::prove::{NAME, Request, prove};
+use petal_engine::server::data_name::set_data_name;
+use petal_model::settings::error::SettingErrors;
+use petal_model::settings::table::{CommandKind, PARAMETERS};
+use petal_model::settings::{Settings, flags, read};
+
+use super::args::{self, flag, path};
+use super::console::Console;
+use super::failure::{CommandError, Exit};
+use super::{output, signals, source};
+
+const EXAMPLES: &str = "\
+Examples:
+  petal prove --db oracle://petal@host/service   about three minutes
+  petal prove --db postgres://user@host/db --out proof.txt
+  petal prove --db oracle://petal@host/svc --awr   asks for AWR's licence
+
+petal loads two small tables named petal_prove, next to all other data, and
+drops them at the end, also after Ctrl-C. It takes at most ten minutes. The
+file it leaves names no host, service, path, user or database: please send it.
+
+Exit codes: 0 all promises are held (some may not be tried); 1 one is broken;
+3 the server cannot be reached or loads nothing, or data are left;
+130 interrupted.";
+
+pub fn command() -> Command {
+    let command = Command::new("prove")
+        .about("Prove petal on your own server: each promise, held or not")
+        .after_help(EXAMPLES)
+        .arg(path("out", "FILE", "Text to send back [default: petal-prove.txt]"))
+        .arg(flag("awr", "Also take AWR snapshots; petal asks first whether its licence is there"))
+        .arg(flag("licensed", "Answer that question with yes"));
+    args::with_settings(command, CommandKind::Target)
+}
+
+pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
+    let settings = source::read(matches, CommandKind::Target, None, console)?;
+    let is_licensed = matches.get_flag("awr") && is_licensed(matches, console)?;
+    let out = matches.get_one::<PathBuf>("out").cloned();
+    let out = out.unwrap_or_else(|| PathBuf::from("petal-prove.txt"));
+    output::check("--out", &out, &[])?;
+    set_data_name(NAME);
+    let signals = signals::count()?;
+    let context = source::context(&signals, console);
+    let run_settings = |parameters: &[(&'static str, &str)]| run_settings(matches, parameters);
+    let scratch = std::env::temp_dir().join(format!("{NAME}-{}", std::process::id()));
+    // A folder of nobody else's, which the end removes.
+    DirBuilder::new().mode(0o700).create(&scratch).map_err(|error| {
+        CommandError::new(Exit::Environment, format!("{}: {error}", scratch.display()))
+    })?;
+    let request = Request { settings, run_settings: &run_settings, scratch, is_licensed };
+    let proofs = prove(&request, &context);
+    // Also if nothing began.
+    let _ = std::fs::remove_dir_all(&request.scratch);
+    let proofs = proofs?;
+    console.report(|| proofs.table());
+    output::write("--out", &out, proofs.to_send())?;
+    console.warn(&format!(
+        "{} names no host, service, path, user or database: please send it back",
+        out.display()
+    ));
+    if let Some(why) = proofs.left() {
+        return Err(CommandError::new(
+            Exit::Environment,
+            format!("data named {NAME} may be left: {why}; the next petal prove drops them"),
+        ));
+    }
+    if proofs.is_unloaded() {
+        return Err(CommandError::new(Exit::Environment, "the data to prove could not be loaded"));
+    }
+    Ok(match (proofs.is_broken(), proofs.is_stopped()) {
+        (true, _) => Exit::Failed,
+        (false, true) => Exit::Interrupted,
+        (false, false) => Exit::Done,
+    })
+}
+
+/// Settings of a run with these parameters; whatever else is set for runs has no effect.
+fn run_settings(
+    matches: &ArgMatches,
+    parameters: &[(&'static str, &str)],
+) -> Result<Settings, SettingErrors> {
+    let of_runs = PARAMETERS.iter().filter(|parameter| {
+        parameter.taken_by.includes(CommandKind::Run)
+            && !parameter.taken_by.includes(CommandKind::Target)
+    });
+    let mut flags: BTreeMap<&'static str, String> =
+        of_runs.map(|parameter| (parameter.key, String::new())).collect();
+    flags.extend(flags::given(matches, CommandKind::Target));
+    let given = parameters.iter().filter(|(key, _)| *key != "SCHEMAS");
+    flags.extend(given.map(|(key, value)| (*key, (*value).to_owned())));
+    let schemas = parameters.iter().find(|(key, _)| *key == "SCHEMAS");
+    let schemas = schemas.and_then(|(_, value)| value.parse().ok());
+    read::read(&source::sources(matches, CommandKind::Run, flags, schemas))
+}
+
+/// Asks whether the licence for AWR is there.
+fn is_licensed(matches: &ArgMatches, console: &Console) -> Result<bool, CommandError> {
+    if matches.get_flag("licensed") {
+        return Ok(true);
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(CommandError::usage(
+            "--awr: AWR may be used only with a licence of the Diagnostics Pack, and nobody is there to \
+             ask: add --licensed if this database has it",
+        ));
+    }
+    console.warn(
+        "AWR may be used only with a licence of the Diagnostics Pack. Does this database have it? [y/N]",
+    );
+    let mut answer = String::new();
+    let read = std::io::stdin().lock().read_line(&mut answer);
+    read.map_err(CommandError::failed("no answer could be read"))?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}

@@ -1,0 +1,219 @@
+//! Names of places and people, and words in their place. Known names are replaced as whole words; unknown
+//! ones are recognised by their shape: paths, addresses, URLs, hosts with a port or a domain, long
+//! hexadecimal numbers.
+
+use petal_model::settings::Settings;
+
+/// The name of this program, of the account that the documentation uses, and of test data.
+const KEPT: [&str; 3] = ["petal", super::NAME, "localhost"];
+/// Hexadecimal digits from which a word is an identity.
+const HEX_MIN: usize = 12;
+
+/// Names with the word in the place of each.
+#[derive(Debug, Default)]
+pub struct Identifiers {
+    names: Vec<(String, &'static str)>,
+    /// Words that look like an address without being one.
+    kept: Vec<String>,
+}
+
+impl Identifiers {
+    pub fn of(settings: &Settings) -> Self {
+        let mut all = Self::default();
+        if let Some(server) = settings.db.server() {
+            server.hosts.iter().for_each(|host| all.add(&host.host, "HOST"));
+            server.user.iter().for_each(|user| all.add(user, "USER"));
+            all.add(&server.name, "DATABASE");
+        }
+        all.add(&settings.db.rest, "PLACE");
+        settings.db.options.values().for_each(|value| all.add(value, "OPTION"));
+        if let Some(password) = &settings.db.password {
+            all.add(password.expose(), "PASSWORD");
+        }
+        let endpoints = &settings.endpoints;
+        endpoints.dba_user.iter().for_each(|user| all.add(user, "USER"));
+        endpoints.dba_password.iter().for_each(|secret| all.add(secret.expose(), "PASSWORD"));
+        let services = endpoints.services().into_iter().chain(endpoints.admin_service.clone());
+        services.for_each(|service| all.add(&service, "DATABASE"));
+        for (variable, word) in [("USER", "USER"), ("LOGNAME", "USER"), ("HOME", "PATH")] {
+            std::env::var(variable).iter().for_each(|name| all.add(name, word));
+        }
+        let host = rustix::system::uname();
+        all.add(&host.nodename().to_string_lossy(), "HOST");
+        all
+    }
+
+    /// Hides a name. A name that every text of petal has is not one.
+    pub fn add(&mut self, name: &str, word: &'static str) {
+        let is_kept = KEPT.iter().any(|kept| kept.eq_ignore_ascii_case(name));
+        if name.len() > 1 && !is_kept && !name.bytes().all(|byte| byte.is_ascii_digit()) {
+            self.names.push((name.to_lowercase(), word));
+            // A name within another one is replaced after it.
+            self.names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        }
+    }
+
+    /// Keeps a word that has the shape of an address, such as a version.
+    pub fn keep(&mut self, word: &str) {
+        self.kept.push(word.to_owned());
+    }
+
+    pub fn hide(&self, text: &str) -> String {
+        let known = self
+            .names
+            .iter()
+            .fold(text.to_owned(), |text, (name, word)| replaced(&text, name, word));
+        let mut hidden = String::new();
+        let mut word = String::new();
+        for sign in known.chars().chain([' ']) {
+            let is_end = sign.is_whitespace() || "\"'()[]<>,;=|".contains(sign);
+            match is_end {
+                false => word.push(sign),
+                true => {
+                    hidden += &self.by_shape(&word);
+                    word.clear();
+                    hidden.push(sign);
+                }
+            }
+        }
+        hidden.pop();
+        hidden
+    }
+
+    fn by_shape(&self, word: &str) -> String {
+        let plain = word.trim_end_matches(['.', ':', '!', '?']);
+        let end = &word[plain.len()..];
+        match self.kept.iter().any(|kept| kept == plain) {
+            true => word.to_owned(),
+            false => shape(plain).map_or_else(|| word.to_owned(), |name| format!("{name}{end}")),
+        }
+    }
+}
+
+/// The word for a text of this shape.
+fn shape(word: &str) -> Option<&'static str> {
+    let is_path = |at: usize| {
+        word[at..].starts_with('/')
+            && word[at + 1..].starts_with(|sign: char| sign.is_alphanumeric())
+    };
+    let is_group = word
+        .strip_prefix('+')
+        .is_some_and(|name| name.starts_with(|sign: char| sign.is_ascii_uppercase()));
+    let is_drive = word.as_bytes().get(1..3) == Some(b":\\");
+    if word.contains("://") {
+        Some("URL")
+    } else if is_path(0) || word.contains("=/") || is_group || is_drive {
+        Some("PATH")
+    } else if word.contains('@') {
+        Some("USER@HOST")
+    } else if is_address(word) || word.split_once(['/', ':']).is_some_and(|(it, _)| is_address(it))
+    {
+        Some("ADDRESS")
+    } else if is_host(word) {
+        Some("HOST")
+    } else {
+        let digits = word.chars().filter(|sign| *sign != '-').count();
+        let is_hex = word.chars().all(|sign| sign.is_ascii_hexdigit() || sign == '-');
+        let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+        (is_hex && !is_number && digits >= HEX_MIN).then_some("ID")
+    }
+}
+
+fn is_address(word: &str) -> bool {
+    let parts: Vec<&str> = word.split('.').collect();
+    let is_ipv4 = parts.len() == 4 && parts.iter().all(|part| part.parse::<u8>().is_ok());
+    let is_ipv6 = word.contains("::") || word.matches(':').count() >= 4;
+    is_ipv4 || is_ipv6 && word.chars().all(|sign| sign.is_ascii_hexdigit() || sign == ':')
+}
+
+/// A name with a port, or with two points and a domain at its end.
+fn is_host(word: &str) -> bool {
+    let name = |name: &str| {
+        let is_sign = |sign: char| sign.is_ascii_alphanumeric() || "-.".contains(sign);
+        name.starts_with(|sign: char| sign.is_ascii_alphabetic()) && name.chars().all(is_sign)
+    };
+    if let Some((host, port)) = word.rsplit_once(':') {
+        let port = port.split('/').next().unwrap_or_default();
+        return name(host) && (2..=5).contains(&port.len()) && port.parse::<u16>().is_ok();
+    }
+    let domain = word.rsplit('.').next().unwrap_or_default();
+    let is_domain = domain.len() > 1 && domain.chars().all(|sign| sign.is_ascii_lowercase());
+    word.matches('.').count() >= 2 && name(word) && is_domain
+}
+
+/// Replaces a name, in any case, where it is a whole word.
+fn replaced(text: &str, name: &str, word: &str) -> String {
+    let lower = text.to_lowercase();
+    if lower.len() != text.len() {
+        return text.to_owned();
+    }
+    let is_inside =
+        |sign: Option<char>| sign.is_some_and(|it| it.is_alphanumeric() || "_$".contains(it));
+    let (mut made, mut from) = (String::new(), 0);
+    for (at, _) in lower.match_indices(name) {
+        let end = at + name.len();
+        let is_part =
+            is_inside(lower[..at].chars().next_back()) || is_inside(lower[end..].chars().next());
+        if at >= from && !is_part {
+            made += &text[from..at];
+            made += word;
+            from = end;
+        }
+    }
+    made + &text[from..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::settings::Endpoints;
+    use petal_model::settings::url::TargetUrl;
+
+    fn of(url: &str) -> Identifiers {
+        let db = TargetUrl::parse(url).unwrap();
+        let endpoints = Endpoints {
+            admin_service: Some("rootsvc".to_owned()),
+            dba_user: Some("c##dba".to_owned()),
+            ..Endpoints::default()
+        };
+        let mut all = Identifiers::of(&Settings { db, endpoints, ..Settings::default() });
+        all.add("FREEPDB1", "CONTAINER");
+        all.keep("23.26.1.0");
+        all
+    }
+
+    #[test]
+    fn no_name_of_a_place_or_a_person_stays() {
+        let hidden = of("oracle://scott:tiger9@db1.example.com:1521/orders");
+        let text = "DB1.example.com:1521/ORDERS: user scott, tiger9, container: FREEPDB1, files \
+            /u01/oradata/x.dbf, '+DATA/ORDERS/y', C:\\data, 10.1.2.3:1521 and fe80::1:2, \
+            node7.other.org, standby2:1522, sys@rac2, 4f0c9a77d1e2ab, C##DBA, rootsvc, \
+            jdbc://x/y. Rows: 2048";
+        let said = hidden.hide(text);
+        for name in [
+            "DB1", "db1", "ORDERS", "scott", "tiger9", "FREEPDB1", "u01", "+DATA", "C:\\",
+            "10.1.2", "fe80", "node7", "standby2", "rac2", "4f0c9a", "jdbc", "##", "rootsvc",
+        ] {
+            assert!(!said.contains(name), "{name}: {said}");
+        }
+        assert!(said.ends_with("URL. Rows: 2048"), "{said}");
+    }
+
+    #[test]
+    fn petals_own_words_stay_whatever_the_password_is() {
+        let hidden = of("oracle://petal:petal@127.0.0.1:1521/FREEPDB1");
+        let text = "petal 0.1.0 and Oracle Database 23.26.1.0: petal_prove1_cf1, 12:30:15, \
+            pg_stat_database.xact_commit, SYS.DBMS_STATS, 1,234 rows/s, 8192";
+        assert_eq!(hidden.hide(text), text);
+        assert_eq!(hidden.hide("127.0.0.1:1521/FREEPDB1: refused"), "HOST: refused");
+    }
+
+    #[test]
+    fn a_name_inside_a_word_is_not_it() {
+        let hidden = of("postgres://app:word@db/orders");
+        assert_eq!(
+            hidden.hide("application, app, word count"),
+            "application, USER, PASSWORD count"
+        );
+    }
+}

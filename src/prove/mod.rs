@@ -1,0 +1,204 @@
+//! The work of `petal prove`: it loads a small set of data under a separate name, holds the server to
+//! each promise of [`petal_prove`], drops everything, and makes one text of it to send.
+
+mod hide;
+mod page;
+mod subject;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use petal_engine::threads::Thread;
+use petal_engine::{Engine, EngineError, ProgressUnit, Result, Silent, Stop};
+use petal_model::settings::Settings;
+use petal_model::settings::error::SettingErrors;
+use petal_prove::{
+    PROMISES, Promise, PromiseResult, Provable as _, SCHEMAS, TriedPromise, Unproved,
+};
+
+use crate::runner::{RunError, WorkContext};
+pub use page::Proofs;
+use subject::LiveSubject;
+
+/// Name of the data, next to `petal` of all other commands.
+pub const NAME: &str = "petal_prove";
+/// Time for everything, the drop included.
+const LIMIT: Duration = Duration::from_secs(600);
+/// Part of that time in which no further promise begins.
+const LAST: Duration = Duration::from_secs(90);
+
+/// Reads the settings of a run with these parameters.
+pub type RunSettings<'a> =
+    dyn Fn(&[(&'static str, &str)]) -> std::result::Result<Settings, SettingErrors> + 'a;
+
+/// A server to prove, and how.
+pub struct Request<'a> {
+    pub settings: Settings,
+    pub run_settings: &'a RunSettings<'a>,
+    /// Folder for the records of runs.
+    pub scratch: PathBuf,
+    /// True if the user confirmed the licence for the database's own report.
+    pub is_licensed: bool,
+}
+
+/// A promise, or a part of the work, with its result.
+pub struct ProofOf {
+    pub rule: String,
+    pub how: &'static str,
+    pub proof: PromiseResult,
+    pub seconds: f64,
+}
+
+/// Holds the server to all promises, and drops the data whatever happens.
+pub fn prove(request: &Request<'_>, context: &WorkContext<'_>) -> Result<Proofs, RunError> {
+    let begin = Instant::now();
+    let engine = context.open(&request.settings)?;
+    if engine.server().is_none() {
+        return Err(RunError::Setting(format!(
+            "DB={}: petal prove is for servers; this database is in petal's own process, and the tests \
+             of this build prove it",
+            request.settings.db.redacted()
+        )));
+    }
+    let subject = LiveSubject::new(request, context, engine.as_ref())?;
+    refuse_foreign(engine.as_ref(), context)?;
+    let over = Arc::<AtomicBool>::default();
+    watch_time(begin, &over, context)?;
+    context.watch.phase("proving", time_left(&[]), ProgressUnit::Seconds);
+    let mut proofs = Proofs::new(&request.settings);
+    let loaded = load(&subject, engine.as_ref());
+    let is_loaded = loaded.proof.is_ok();
+    proofs.all.push(loaded);
+    if is_loaded {
+        proofs.describe(engine.as_ref());
+        for promise in PROMISES {
+            proofs.all.push(try_promise(promise, &subject, begin, context));
+            if let Some(ProofOf { proof: Err(Unproved::Stopped), .. }) = proofs.all.last() {
+                break;
+            }
+        }
+        proofs.all.push(own_report(request, &subject));
+    }
+    over.store(true, Ordering::Relaxed);
+    proofs.all.push(clean_up(engine));
+    Ok(proofs)
+}
+
+/// Ends the work like a signal when the time is over: a server that hangs must not hold it up.
+fn watch_time(begin: Instant, over: &Arc<AtomicBool>, context: &WorkContext<'_>) -> Result<()> {
+    let (over, signals) = (Arc::clone(over), Arc::clone(&context.caller.signals));
+    Thread::named("prove limit").start(move || {
+        while !over.load(Ordering::Relaxed) {
+            if begin.elapsed() > LIMIT {
+                signals.fetch_add(1, Ordering::Relaxed);
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    })?;
+    Ok(())
+}
+
+/// Removes the data of an earlier, killed `petal prove`. Data by that name which are not petal's stay, and
+/// the load refuses them.
+fn refuse_foreign(engine: &dyn Engine, context: &WorkContext<'_>) -> Result<()> {
+    let left = engine.drop_data()?;
+    if !left.is_empty() {
+        let count = left.len();
+        context.watch.note(&format!("{count} objects of an earlier petal prove were dropped"));
+    }
+    Ok(())
+}
+
+fn load(subject: &LiveSubject<'_>, engine: &dyn Engine) -> ProofOf {
+    let begin = Instant::now();
+    let loaded = engine.load(&subject.plan(SCHEMAS), &Silent, &subject.stop());
+    let proof = match loaded {
+        Ok(loaded) => {
+            let placed = loaded.schemas.iter().map(|schema| {
+                let (number, placement) = (schema.schema.number, &schema.placement);
+                format!("schema {number}: {} rows in {} blocks", placement.rows, placement.blocks)
+            });
+            Ok(TriedPromise::Held(placed.collect::<Vec<_>>().join("; ")))
+        }
+        Err(EngineError::Interrupted) => Err(Unproved::Stopped),
+        Err(error) => Err(Unproved::Broken { item: "Engine::load", seen: error.to_string() }),
+    };
+    let how = "the load's own proof, by the database's view of rows and blocks";
+    ProofOf { rule: "two_schemas_load".to_owned(), how, proof, seconds: seconds(begin) }
+}
+
+fn seconds(begin: Instant) -> f64 {
+    begin.elapsed().as_secs_f64()
+}
+
+/// Seconds that promises take on a usual server: all but those that are done.
+fn time_left(done: &[&Promise]) -> u64 {
+    let all: u64 = PROMISES.iter().map(|promise| promise.seconds).sum();
+    all - done.iter().map(|promise| promise.seconds).sum::<u64>()
+}
+
+fn try_promise(
+    promise: &Promise,
+    subject: &LiveSubject<'_>,
+    begin: Instant,
+    context: &WorkContext<'_>,
+) -> ProofOf {
+    let begun = Instant::now();
+    let proof = match context.caller.is_interrupted() {
+        true => Err(Unproved::Stopped),
+        false if begin.elapsed() > LIMIT - LAST => {
+            Ok(TriedPromise::NotTried("the ten minutes were nearly over".to_owned()))
+        }
+        false => (promise.check)(subject),
+    };
+    // A promise that a signal cut was not broken.
+    let proof = proof.map_err(|unproved| match context.caller.is_interrupted() {
+        true => Unproved::Stopped,
+        false => unproved,
+    });
+    context.watch.advance(promise.seconds);
+    ProofOf { rule: promise.rule.to_owned(), how: promise.how, proof, seconds: seconds(begun) }
+}
+
+/// The database's own report needs a licence, so that somebody has to confirm it.
+fn own_report(request: &Request<'_>, subject: &LiveSubject<'_>) -> ProofOf {
+    let begin = Instant::now();
+    let proof = match (subject.has_own_report(), request.is_licensed) {
+        (false, _) => {
+            Ok(TriedPromise::NotTried("the database makes no report of a run".to_owned()))
+        }
+        (true, false) => Ok(TriedPromise::NotTried(
+            "AWR may be used only with a licence of the Diagnostics Pack: --awr asks for it"
+                .to_owned(),
+        )),
+        (true, true) => subject.run_with_report(),
+    };
+    let rule = "the_databases_own_report_covers_a_run".to_owned();
+    ProofOf { rule, how: "AWR's snapshots around a run", proof, seconds: seconds(begin) }
+}
+
+/// Drops the data.
+fn clean_up(engine: Arc<dyn Engine>) -> ProofOf {
+    let begin = Instant::now();
+    let dropped = engine.drop_data().and_then(|_| engine.loaded());
+    let proof = match dropped {
+        Ok(left) if left.is_empty() => {
+            Ok(TriedPromise::Held(format!("no data named {NAME} are left")))
+        }
+        Ok(left) => {
+            let seen = format!("{} schemas are left", left.len());
+            Err(Unproved::Broken { item: "Engine::drop_data", seen })
+        }
+        Err(error) => Err(Unproved::Broken { item: "Engine::drop_data", seen: error.to_string() }),
+    };
+    let how = "petal's objects by the database's catalogue";
+    ProofOf { rule: page::DROPPED.to_owned(), how, proof, seconds: seconds(begin) }
+}
+
+/// The stop of the whole work.
+fn stop(context: &WorkContext<'_>) -> Stop {
+    Stop::unlimited(Arc::clone(&context.caller.signals))
+}

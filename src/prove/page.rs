@@ -1,0 +1,153 @@
+//! The table of promises for a terminal, and the text to send, which names no place.
+
+use petal_engine::Engine;
+use petal_model::settings::Settings;
+use petal_model::stats::counters::Counters;
+use petal_prove::{SCHEMAS, TriedPromise, Unproved};
+use petal_report::numbers::decimal;
+use petal_report::table::paragraph;
+
+use super::ProofOf;
+use super::hide::Identifiers;
+
+/// The rule that all data are gone.
+pub const DROPPED: &str = "nothing_is_left";
+
+/// Every promise with its result, and the facts about the server.
+pub struct Proofs {
+    pub all: Vec<ProofOf>,
+    server: String,
+    facts: Vec<(String, String)>,
+    hidden: Identifiers,
+}
+
+impl ProofOf {
+    fn verdict(&self) -> &'static str {
+        match &self.proof {
+            Ok(TriedPromise::Held(_)) => "held",
+            Ok(TriedPromise::NotTried(_)) => "not tried",
+            Err(Unproved::Broken { .. }) => "BROKEN",
+            Err(Unproved::Stopped) => "stopped",
+        }
+    }
+
+    fn seen(&self) -> String {
+        match &self.proof {
+            Ok(TriedPromise::Held(seen) | TriedPromise::NotTried(seen)) => seen.clone(),
+            Err(Unproved::Broken { item, seen }) => format!("{item}: {seen}"),
+            Err(Unproved::Stopped) => "a signal or the time ended it".to_owned(),
+        }
+    }
+
+    /// The promise, how it was seen, and the figures.
+    fn lines(&self, hide: impl Fn(&str) -> String) -> String {
+        let rule = self.rule.replace('_', " ");
+        let seconds = decimal(self.seconds, 1);
+        let first = format!("{:<10}", self.verdict());
+        let mut text = paragraph(&first, &" ".repeat(10), &format!("{rule} ({seconds} s)"));
+        for line in std::iter::once(self.how).chain(self.seen().lines()) {
+            text += &paragraph(&" ".repeat(10), &" ".repeat(10), &hide(line));
+        }
+        text
+    }
+}
+
+impl Proofs {
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            all: Vec::new(),
+            server: settings.db.scheme.clone(),
+            facts: Vec::new(),
+            hidden: Identifiers::of(settings),
+        }
+    }
+
+    /// Takes the facts about the server, and the names that are to be hidden.
+    pub fn describe(&mut self, engine: &dyn Engine) {
+        let Ok((target, details)) = engine.describe(SCHEMAS, 1) else { return };
+        self.server = format!("{} {}", target.product, target.version);
+        self.hidden.keep(&target.version);
+        let cache = target.cache_bytes.map_or("-".to_owned(), |bytes| bytes.to_string());
+        let blocks = format!("{}; cache {cache} bytes", target.block_size);
+        self.facts = vec![("blocks".to_owned(), blocks)];
+        self.facts.extend(details.settings);
+        if let Some(plan) = details.plan {
+            self.facts.push(("plan".to_owned(), plan.text));
+        }
+        let container = self.facts.iter().find(|(name, _)| name == "container");
+        container.cloned().into_iter().for_each(|(_, name)| self.hidden.add(&name, "CONTAINER"));
+        for counters in engine.read_counters(true).unwrap_or_default() {
+            self.add_counters(&counters);
+        }
+    }
+
+    /// Adds the server's own counters, by its names.
+    fn add_counters(&mut self, counters: &Counters) {
+        counters
+            .endpoint
+            .split(['@', ',', ' ', ':', '/'])
+            .for_each(|name| self.hidden.add(name, "ENDPOINT"));
+        let raw = counters.raw.iter().map(|(name, count)| format!("{name} {count}"));
+        self.facts.push(("counters".to_owned(), raw.collect::<Vec<_>>().join("; ")));
+        let waits = counters.waits.iter().map(|wait| {
+            let count = wait.waits.map_or("-".to_owned(), |waits| waits.to_string());
+            format!("{} ({}) {count}", wait.name, wait.class.label())
+        });
+        self.facts.push(("waits".to_owned(), waits.collect::<Vec<_>>().join("; ")));
+        let unknown: Vec<&str> = counters.unknown.iter().map(String::as_str).collect();
+        self.facts.push(("unknown".to_owned(), unknown.join("; ")));
+    }
+
+    fn count(&self, verdict: &str) -> usize {
+        self.all.iter().filter(|proof| proof.verdict() == verdict).count()
+    }
+
+    /// The result in one line.
+    pub fn verdict(&self) -> String {
+        let [held, broken, not_tried, stopped] =
+            ["held", "BROKEN", "not tried", "stopped"].map(|verdict| self.count(verdict));
+        let stopped = if stopped > 0 { ", stopped before its end" } else { "" };
+        format!(
+            "petal {} and {}: {held} promises held, {broken} broken, {not_tried} not tried{stopped}",
+            env!("CARGO_PKG_VERSION"),
+            self.server
+        )
+    }
+
+    pub fn is_broken(&self) -> bool {
+        self.count("BROKEN") > 0
+    }
+
+    /// True if the data could not be loaded: nothing was tried.
+    pub fn is_unloaded(&self) -> bool {
+        self.all.first().is_some_and(|load| load.verdict() == "BROKEN")
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.count("stopped") > 0
+    }
+
+    /// The reason why data may be left, if the last drop failed.
+    pub fn left(&self) -> Option<String> {
+        let dropped = self.all.iter().find(|proof| proof.rule == DROPPED)?;
+        dropped.proof.is_err().then(|| dropped.seen())
+    }
+
+    /// The table, with all names.
+    pub fn table(&self) -> String {
+        let rows: String = self.all.iter().map(|proof| proof.lines(str::to_owned)).collect();
+        format!("{}\n\n{rows}", self.verdict())
+    }
+
+    /// The text to send: no host, service, path, user, database, container or address.
+    pub fn to_send(&self) -> String {
+        let hide = |text: &str| self.hidden.hide(text);
+        let rows: String = self.all.iter().map(|proof| proof.lines(hide)).collect();
+        let facts: String = self
+            .facts
+            .iter()
+            .map(|(name, value)| hide(&format!("{name}: {value}")) + "\n")
+            .collect();
+        format!("{}\n\n{rows}\n{facts}", hide(&self.verdict()))
+    }
+}

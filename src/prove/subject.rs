@@ -1,0 +1,137 @@
+//! A live server, as the promises see it: each look has a separate connection.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use petal_engine::{Engine, FoundRow, LoadPlan, Result, Silent, Stop};
+use petal_model::record::Run;
+use petal_model::settings::Settings;
+use petal_model::settings::url::TargetUrl;
+use petal_model::workload::row::Filler;
+use petal_prove::{Provable, ProvedRows, ROWS, SCAN_ROWS, TriedPromise};
+
+use super::{PromiseResult, Request, Unproved};
+use crate::runner::series::{RunSeries, draw_seed};
+use crate::runner::{RunError, WorkContext};
+
+/// A password that no error may show.
+const PASSWORD: &str = "not-to-be-shown";
+
+pub struct LiveSubject<'a> {
+    request: &'a Request<'a>,
+    context: &'a WorkContext<'a>,
+    /// Context of runs, whose progress is not shown.
+    quiet: WorkContext<'a>,
+    plan: LoadPlan,
+    has_own_report: bool,
+}
+
+impl<'a> LiveSubject<'a> {
+    pub fn new(
+        request: &'a Request<'a>,
+        context: &'a WorkContext<'a>,
+        engine: &dyn Engine,
+    ) -> Result<Self, RunError> {
+        let quiet = WorkContext { caller: context.caller.clone(), watch: &Silent, hosts: None };
+        let plan = LoadPlan {
+            id: draw_seed()?,
+            schemas: Vec::new(),
+            rows: ROWS,
+            scan_rows: SCAN_ROWS,
+            block_size: engine.block_size(request.settings.block_sz)?,
+            degree: 2,
+            unique_index: false,
+            filler: Filler::Constant,
+            seed: draw_seed()?,
+            replace: false,
+        };
+        let has_own_report = engine.own_report().is_some();
+        Ok(Self { request, context, quiet, plan, has_own_report })
+    }
+
+    pub fn has_own_report(&self) -> bool {
+        self.has_own_report
+    }
+
+    /// A run with the database's own report, on data that it loads.
+    pub fn run_with_report(&self) -> PromiseResult {
+        const ITEM: &str = "OwnReport::end_report";
+        let broken = |seen: String| Unproved::Broken { item: ITEM, seen };
+        let engine = self.open().map_err(|error| broken(error.to_string()))?;
+        let loaded = engine.load(&self.plan(1), &Silent, &self.stop());
+        loaded.map_err(|error| broken(error.to_string()))?;
+        drop(engine);
+        let parameters =
+            [("SCHEMAS", "1"), ("WORK_LOOP", "100"), ("DATABASE_STATISTICS_TYPE", "awr")];
+        let run = self.run(&parameters).map_err(broken)?;
+        match run.summary.server_reports.is_empty() {
+            false => {
+                Ok(TriedPromise::Held(format!("{} reports", run.summary.server_reports.len())))
+            }
+            true => Err(broken(run.details.gaps.join("; "))),
+        }
+    }
+}
+
+impl Provable for LiveSubject<'_> {
+    fn open(&self) -> Result<Arc<dyn Engine>> {
+        let settings =
+            Settings { update_pct: 100, hot_schema_frequency: 1, ..self.request.settings.clone() };
+        self.quiet.open(&settings)
+    }
+
+    fn plan(&self, schemas: u32) -> LoadPlan {
+        LoadPlan { schemas: (1..=schemas).collect(), ..self.plan.clone() }
+    }
+
+    fn rows(&self, schema: u32) -> Result<ProvedRows> {
+        let mut found = Vec::new();
+        self.open()?.row_reader(schema)?.read(1, ROWS, &mut found)?;
+        // As long for each UPDATE.
+        let text = |row: FoundRow| match row.stamps {
+            Ok(stamps) => format!("{:016x}", stamps.row),
+            Err(fault) => fault,
+        };
+        Ok(found.into_iter().map(|row| (row.key, text(row))).collect())
+    }
+
+    fn hold(&self) -> Result<Option<Box<dyn Any>>> {
+        match self.open()?.server() {
+            Some(server) => server.hold_rows(1),
+            None => Ok(None),
+        }
+    }
+
+    fn run(&self, parameters: &[(&'static str, &str)]) -> std::result::Result<Run, String> {
+        let said = |error: &dyn std::fmt::Display| error.to_string();
+        let settings = (self.request.run_settings)(parameters).map_err(|error| said(&error))?;
+        let settings = Settings { out: self.request.scratch.clone(), ..settings };
+        let engine = self.quiet.open(&settings).map_err(|error| said(&error))?;
+        let series = RunSeries::new(engine, settings, &self.quiet).map_err(|error| said(&error))?;
+        let ran = series.run_once(1, Some("prove")).map_err(|error| said(&error))?;
+        Ok(ran.run)
+    }
+
+    fn drop_elsewhere(&self) -> std::result::Result<(), String> {
+        let dropped = self.open().and_then(|engine| engine.drop_data());
+        dropped.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn unreachable(&self) -> Result<(Arc<dyn Engine>, String, &'static str)> {
+        let db = &self.request.settings.db;
+        let (url, name) = match db.server() {
+            Some(_) => (format!("{}://petal:{PASSWORD}@127.0.0.1:1/x", db.scheme), "127.0.0.1:1"),
+            None => (format!("{}:/proc/self/exe", db.scheme), "/proc/self/exe"),
+        };
+        let mut settings = self.request.settings.clone();
+        if let Ok(url) = TargetUrl::parse(&url) {
+            let options = db.options.clone();
+            settings.db = TargetUrl { options, ..url };
+        }
+        Ok((self.quiet.open(&settings)?, name.to_owned(), PASSWORD))
+    }
+
+    fn stop(&self) -> Stop {
+        super::stop(self.context)
+    }
+}

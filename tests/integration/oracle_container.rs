@@ -1,0 +1,113 @@
+//! The recipe of tests/oracle as far as it can be tried without a container engine: its file is parsed, its
+//! scripts run with their commands faked, from a clone that only its owner can read.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::{Workplace, skip};
+
+/// The recipe in a clone under umask 077, and programs of the given names that say what they were given.
+fn private_clone(fakes: &[(&str, &str)]) -> Workplace {
+    let work = Workplace::new();
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let recipe = ["compose.yaml", "grants.sh", "up.sh"].map(|name| format!("tests/oracle/{name}"));
+    for file in recipe.iter().map(String::as_str).chain(["docs/engines/oracle-grants.sql"]) {
+        let copy = work.write(&format!("clone/{file}"), std::fs::read(here.join(file)).unwrap());
+        std::fs::set_permissions(copy, PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    for (name, script) in fakes {
+        let fake = work.write(&format!("bin/{name}"), format!("#!/bin/sh\n{script}\n"));
+        std::fs::set_permissions(fake, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    work
+}
+
+fn runs(work: &Workplace, shell: &str, script: &str, variables: &[(&str, &str)]) -> Output {
+    let path = format!("{}:{}", work.path("bin").display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new(shell);
+    command.arg(work.path(format!("clone/tests/oracle/{script}"))).env("PATH", path);
+    command.env("TMPDIR", work.path("")).envs(variables.iter().copied());
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    ran
+}
+
+/// The compose file as JSON, with its anchors merged; None without Python's parser.
+fn compose() -> Option<Value> {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle/compose.yaml");
+    let script = "import json, sys, yaml; json.dump(yaml.safe_load(open(sys.argv[1])), sys.stdout)";
+    let parsed = ["python3", "/usr/bin/python3"].into_iter().find_map(|python| {
+        let parsed = Command::new(python).args(["-c", script, file]).output().ok()?;
+        parsed.status.success().then_some(parsed.stdout)
+    });
+    let Some(parsed) = parsed else {
+        skip("python3-yaml is not installed");
+        return None;
+    };
+    Some(serde_json::from_slice(&parsed).unwrap())
+}
+
+#[test]
+fn each_service_has_an_image_with_a_tag_a_port_and_a_check() {
+    let Some(compose) = compose() else { return };
+    let services = compose["services"].as_object().unwrap();
+    assert_eq!(services.keys().collect::<Vec<_>>(), ["free", "free23", "xe21"]);
+    for (name, service) in services {
+        let image = service["image"].as_str().unwrap();
+        assert!(image.starts_with("docker.io/gvenzl/oracle-") && image.ends_with("slim"), "{name}");
+        assert_eq!(service["ports"][0], "${PETAL_ORACLE_PORT:-1521}:1521", "{name}");
+        assert!(service["healthcheck"]["test"][1].as_str().unwrap().contains("petal-granted"));
+        let volumes = service["volumes"].as_array().unwrap();
+        assert!(volumes.iter().all(|volume| volume.as_str().unwrap().ends_with(":ro,z")), "{name}");
+        assert_eq!(service["environment"]["APP_USER"], "petal", "{name}");
+        assert!(service["environment"]["PETAL_PDB"].is_string(), "{name}");
+    }
+}
+
+#[test]
+fn the_recipe_starts_from_a_private_clone_and_past_a_taken_port() {
+    // What the container's user, one of nobody here, may read.
+    let seen = "echo \"$@ port=$PETAL_ORACLE_PORT\"; stat -c '%a %n' \"$PETAL_ORACLE_FILES\" \
+                \"$PETAL_ORACLE_FILES\"/*";
+    let work = private_clone(&[("docker", seen)]);
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let ran = runs(&work, "sh", "up.sh", &[("PETAL_ORACLE_PORT", &port.to_string())]);
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(said.contains("compose -f compose.yaml up -d --wait"), "{said}");
+    let used: u16 =
+        said.split("port=").nth(1).unwrap().split_whitespace().next().unwrap().parse().unwrap();
+    assert!(used > port, "{said}");
+    assert!(said.contains(&format!("petal prove --db oracle://petal@localhost:{used}/FREEPDB1")));
+    let mode = |name: &str| said.lines().find(|line| line.ends_with(name)).unwrap()[..3].to_owned();
+    assert_eq!((mode("/grants.sh"), mode("/oracle-grants.sql")), ("755".into(), "644".into()));
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("is taken"));
+}
+
+#[test]
+fn the_grants_are_those_of_the_page_and_say_when_they_are_there() {
+    let work = private_clone(&[("sqlplus", "cat > sent.sql")]);
+    let grants = work.path("clone/docs/engines/oracle-grants.sql").display().to_string();
+    let granted = work.path("granted").display().to_string();
+    let sent = work.path("bin/sqlplus");
+    std::fs::write(&sent, format!("#!/bin/sh\ncat > {}\n", work.path("sent.sql").display()))
+        .unwrap();
+    let variables =
+        [("PETAL_PDB", "FREEPDB1"), ("PETAL_GRANTS", &*grants), ("PETAL_GRANTED", &*granted)];
+    runs(&work, "bash", "grants.sh", &variables);
+    assert!(Path::new(&granted).exists());
+    let sql = std::fs::read_to_string(work.path("sent.sql")).unwrap();
+    let first: Vec<&str> = sql.lines().take(2).collect();
+    assert_eq!(
+        first,
+        ["WHENEVER SQLERROR EXIT FAILURE", "ALTER SESSION SET CONTAINER = FREEPDB1;"]
+    );
+    for grant in ["GRANT ALTER SYSTEM TO petal;", "GRANT SELECT ON sys.gv_$sysstat TO petal;"] {
+        assert!(sql.lines().any(|line| line == grant), "{grant}: {sql}");
+    }
+    assert!(sql.lines().skip(3).all(|line| line.ends_with(" TO petal;")), "{sql}");
+}

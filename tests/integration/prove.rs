@@ -1,0 +1,150 @@
+//! `petal prove` on servers of the tests: all promises are held, the text to send names no place, and
+//! nothing is left. Every lie that a live server can tell is found.
+
+use std::path::Path;
+
+use petal_scripted::lies::Lie;
+use rustix::process::Signal;
+
+use crate::oracle_wire::stand_in::{Fault, Release, StandIn};
+use crate::support::{Ended, Workplace, is_long};
+use crate::{server_mysql, server_postgres};
+
+/// Lies that only files, the process or its host show: the conformance suite finds them.
+const NOT_LIVE: [Lie; 15] = [
+    Lie::SelectsTouchNoRow,
+    Lie::CommitsAreNeverSynced,
+    Lie::ABatchIsSyncedOnce,
+    Lie::PlacementIsHearsay,
+    Lie::KeysAreInOrder,
+    Lie::VanishedDataAreThere,
+    Lie::BlocksAreSmaller,
+    Lie::SettleSettlesNothing,
+    Lie::CountsReadsTwice,
+    Lie::CountsOthersWork,
+    Lie::DropLeavesAHiddenFile,
+    Lie::DropTakesForeignFiles,
+    Lie::SelectsReadOneRow,
+    Lie::SelectsStayInTheirSchema,
+    Lie::SelectsWrite,
+];
+
+/// The file to send.
+fn sent(work: &Workplace) -> String {
+    std::fs::read_to_string(work.path("petal-prove.txt")).unwrap()
+}
+
+fn proves(work: &Workplace, url: &str) -> Ended {
+    work.petal(["prove", "--db", url]).ends()
+}
+
+/// All promises are held, and the text has none of these names.
+fn is_proved(work: &Workplace, url: &str, names: &[&str]) -> String {
+    let proved = proves(work, url);
+    assert_eq!(proved.code, Some(0), "{}\n{}", proved.stdout, proved.stderr);
+    assert!(proved.stdout.contains(" 0 broken, "), "{}", proved.stdout);
+    let text = sent(work);
+    for name in names.iter().chain(&["127.0.0.1", "localhost", work.path("").to_str().unwrap()]) {
+        assert!(!text.contains(name), "{name}: {text}");
+    }
+    assert_eq!(std::fs::read_dir(work.path("")).unwrap().count(), 1, "one file is left");
+    text
+}
+
+#[test]
+fn postgres_is_proved_next_to_data_of_a_run() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let work = Workplace::new();
+    let url = server_postgres::shared().url("prove_orders");
+    work.petal(["setup", "-s", "1", "--scale", "8M", "--db", &url]).exits(0);
+    let text = is_proved(&work, &url, &["prove_orders"]);
+    assert!(text.contains("blks_read") || text.contains("blocks"), "{text}");
+    // The data of runs are there, and nothing else.
+    let mut client = server_postgres::shared().client("prove_orders");
+    let sql = "SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'petal%'";
+    let schemas: Vec<String> =
+        client.query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(schemas, ["petal1"]);
+    // Somebody's schema by the name of the data to prove is not touched.
+    client
+        .batch_execute("CREATE SCHEMA petal_prove1; CREATE TABLE petal_prove1.cf1 (a int)")
+        .unwrap();
+    let refused = proves(&work, &url);
+    assert_eq!(refused.code, Some(3), "{}", refused.stdout);
+    assert!(refused.stdout.contains("is in the way"), "{}", refused.stdout);
+    let tables = client.query("SELECT 1 FROM petal_prove1.cf1", &[]).unwrap();
+    assert!(tables.is_empty());
+}
+
+#[test]
+fn mariadb_is_proved() {
+    if !server_mysql::is_there() {
+        return;
+    }
+    let work = Workplace::new();
+    let server = server_mysql::shared();
+    is_proved(&work, &server.url("prove_orders"), &["prove_orders"]);
+    let left = server.sql("prove_orders", "SHOW TABLES");
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn the_stand_in_of_oracle_is_proved_and_left_empty() {
+    let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+    let text = is_proved(&work, &stand_in.url(), &["standin", "STANDIN", "s3cret"]);
+    assert!(text.contains("session logical reads"), "{text}");
+    assert!(text.contains("licence of the Diagnostics Pack"), "{text}");
+    assert!(stand_in.shared.world().tables.is_empty());
+    let sent = stand_in.statements();
+    assert!(!sent.iter().any(|sql| sql.contains("DBMS_WORKLOAD_REPOSITORY")), "AWR unasked");
+    stand_in.understood_all();
+    // Nobody is there to ask.
+    let asked = work.petal(["prove", "--awr", "--db", &stand_in.url()]).exits(2);
+    asked.telling(&["licence of the Diagnostics Pack", "--licensed"]);
+}
+
+#[test]
+fn a_broken_promise_and_a_signal_leave_nothing() {
+    let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+    stand_in.fails_at("operation", 300, Fault::Fails(1578, ""));
+    let broken = proves(&work, &stand_in.url());
+    assert_eq!(broken.code, Some(1), "{}\n{}", broken.stdout, broken.stderr);
+    assert!(broken.stdout.contains("BROKEN"), "{}", broken.stdout);
+    assert!(sent(&work).contains("ORA-01578"));
+    assert!(stand_in.shared.world().tables.is_empty());
+    stand_in.is_well_again();
+    let mut petal = work.petal(["prove", "--db", &stand_in.url()]).start();
+    let before = stand_in.calls().len();
+    petal.until("operations", || stand_in.calls().len() > before + 3);
+    petal.signal(Signal::INT);
+    let ended = petal.ends().exited(130);
+    assert!(ended.stdout.contains("stopped before its end"), "{}", ended.stdout);
+    assert!(stand_in.shared.world().tables.is_empty(), "nothing is left after a signal");
+}
+
+/// What `petal prove` says of a server that tells this lie, unless it names the broken promise.
+fn unfound(lie: Lie) -> Option<String> {
+    let work = Workplace::new();
+    let url =
+        format!("scripted:petal-data?select_us=20&scan_us=50&update_us=40&lie={}", lie.name());
+    let proved = proves(&work, &url);
+    // 3: data are left.
+    let code = if lie == Lie::DropLeavesASchema { 3 } else { 1 };
+    let is_found = proved.code == Some(code) && proved.stdout.contains(lie.promise());
+    (!is_found).then(|| format!("{lie:?}: {}{}", proved.stdout, proved.stderr))
+}
+
+#[test]
+fn a_lying_server_is_found() {
+    let live: Vec<Lie> = Lie::ALL.iter().copied().filter(|lie| !NOT_LIVE.contains(lie)).collect();
+    // All of them by PETAL_TEST_LONG; else some of different kinds.
+    let few = [Lie::UpdatesTouchANeighbour, Lie::ACutOperationIsDone, Lie::CountsTwice];
+    let tried = if is_long() { live } else { few.to_vec() };
+    let unfound: Vec<String> = tried.into_iter().filter_map(unfound).collect();
+    assert!(unfound.is_empty(), "{}", unfound.join("\n"));
+    let work = Workplace::new();
+    work.petal(["prove", "--db", "sqlite:petal-data"]).exits(2).telling(&["for servers"]);
+    assert!(!Path::new(&work.path("petal-prove.txt")).exists());
+}
