@@ -21,7 +21,7 @@ use super::{output, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
-  petal prove --db oracle://petal@host/service   about three minutes
+  petal prove --db oracle://petal@host/service
   petal prove --db postgres://user@host/db --out proof.txt
   petal prove --db oracle://petal@host/svc --awr   asks for AWR's licence
 
