@@ -12,6 +12,7 @@ use petal_judge::{host, target};
 use petal_model::settings::table::CommandKind;
 use petal_model::settings::url::TargetUrl;
 use petal_model::settings::{LoopSide, Settings};
+use petal_model::stats::counters::Counters;
 use petal_model::stats::devices;
 use petal_model::stats::host::HostFacts;
 use petal_model::stats::target::LoadedSchema;
@@ -77,6 +78,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         checks.extend(target::sessions(server.sessions_max()?, loaded.len() as u32));
         checks.extend(target::room(server.check_room().map_err(|error| error.to_string())));
         checks.extend(server.privileges()?.iter().map(target::privilege));
+        let counters =
+            engine.read_counters(true).map(|all| Counters::sum(&all).unwrap_or_default());
+        let reasons = counters.map(|all| all.reasons).map_err(|error| error.to_string());
+        checks.extend(target::figures(reasons));
     }
     checks.extend(look_for_rows(engine.as_ref(), &loaded)?);
     console.report(|| match console.is_brief(matches) {

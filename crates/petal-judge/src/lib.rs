@@ -53,6 +53,7 @@ pub mod power;
 pub mod predict;
 pub mod price;
 pub mod profile;
+pub mod read_time;
 pub mod replay;
 mod residence;
 mod resources;

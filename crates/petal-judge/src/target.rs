@@ -1,5 +1,7 @@
 //! Judges a target's own facts before a test is run on it.
 
+use std::collections::BTreeMap;
+
 use super::host::{Check, CheckResult, judged};
 use petal_model::numbers::{bytes, counted, whole};
 use petal_model::stats::host::HostFacts;
@@ -95,6 +97,28 @@ pub fn timing(details: &TargetDetails) -> Option<Check> {
     };
     let why = "Without it the latency of a single-block read is unknown.";
     Some(judged("I/O timing", why, (value, verdict, advice)))
+}
+
+/// Names the figures that a run will lack, by reason; or why it cannot count at all.
+pub fn figures(reasons: Result<BTreeMap<String, String>, String>) -> Vec<Check> {
+    let why = "A run shows these figures as -, and names the reason.";
+    let mut by_reason: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    match reasons {
+        Err(refused) => {
+            let why = "A run without the database's counters is refused.";
+            return vec![judged("counters", why, (refused, CheckResult::Warn, ""))];
+        }
+        Ok(reasons) => {
+            reasons
+                .into_iter()
+                .for_each(|(name, why)| by_reason.entry(why).or_default().push(name));
+        }
+    }
+    let check = |(reason, names): (String, Vec<String>)| {
+        let value = format!("unknown: {}: {reason}", names.join(", "));
+        judged("figures", why, (value, CheckResult::Unknown, ""))
+    };
+    by_reason.into_iter().map(check).collect()
 }
 
 /// Checks the largest number of sessions of a run; None if there is no limit.

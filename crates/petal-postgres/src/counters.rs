@@ -72,7 +72,12 @@ impl CountersClient {
         let unmet = untimed(&mut client)?;
         let (mut views, mut asked) = (Vec::new(), Vec::new());
         for view in TABLE.views_of(figures::version(version)) {
-            let columns = readable(&mut client, view, refused)?;
+            // A figure that was made of other columns once stays so.
+            if refused.contains_key(view.name) {
+                continue;
+            }
+            let mut columns = readable(&mut client, view, refused)?;
+            columns.retain(|(name, _)| !refused.contains_key(&format!("{}.{name}", view.name)));
             if !columns.is_empty() {
                 views.push(view.name);
                 asked.push(question(view, &columns));
@@ -96,28 +101,24 @@ fn readable(
     view: &View,
     refused: &mut BTreeMap<String, String>,
 ) -> Result<Vec<(&'static str, &'static str)>> {
-    let mut may_read = |columns: &[(&str, &str)], name: &str| {
-        if refused.contains_key(name) {
-            return Ok(false);
-        }
-        let sql = together(&[question(view, columns)]);
-        match client.query_one(sql.as_str(), &[]) {
-            Ok(_) => Ok(true),
-            Err(error) if is_refusal(&error) => {
-                refused.insert(name.to_owned(), format!("{name}: {}", words(&error)));
-                Ok(false)
-            }
-            Err(error) => Err(client.error("looking which counters it shows", &error)),
-        }
+    let mut refusal = |columns: &[(&str, &str)]| match client
+        .query_one(together(&[question(view, columns)]).as_str(), &[])
+    {
+        Ok(_) => Ok(None),
+        Err(error) if is_refusal(&error) => Ok(Some(words(&error))),
+        Err(error) => Err(client.error("looking which counters it shows", &error)),
     };
-    if may_read(view.columns, view.name)? {
-        return Ok(view.columns.to_vec());
-    }
-    let mut columns = Vec::new();
+    let Some(of_view) = refusal(view.columns)? else { return Ok(view.columns.to_vec()) };
+    let (mut columns, mut of_columns) = (Vec::new(), Vec::new());
     for column in view.columns {
-        if may_read(&[*column], &format!("{}.{}", view.name, column.0))? {
-            columns.push(*column);
+        match refusal(&[*column])? {
+            None => columns.push(*column),
+            Some(why) => of_columns.push((format!("{}.{}", view.name, column.0), why)),
         }
+    }
+    match columns.is_empty() {
+        true => refused.extend([(view.name.to_owned(), of_view)]),
+        false => refused.extend(of_columns),
     }
     Ok(columns)
 }

@@ -328,6 +328,10 @@ const FIGURES: &[Figure] = &[
                 ..source(&[to(17, 17)], OWN_READ, Unit::Blocks, Work::OwnTables)
             },
             source(&[from(18)], &[("pg_stat_io.reads", 1)], Unit::Requests, Work::Server),
+            Source {
+                needs: &[SINGLE_BLOCKS],
+                ..source(&[from(18)], OWN_READ, Unit::Blocks, Work::OwnTables)
+            },
         ],
     ),
     io("physical_read_bytes", Unit::Bytes, &[source(ALL, OWN_READ, Unit::Blocks, Work::OwnTables)]),
@@ -628,7 +632,10 @@ pub static TABLE: FigureTable = FigureTable {
             SYNCS_COUNTED,
             "the server counts no syncs: fsync is off, or wal_sync_method opens the log's files for syncing",
         ),
-        (SINGLE_BLOCKS, "PostgreSQL 17 counts blocks, and a scan reads several in one request"),
+        (
+            SINGLE_BLOCKS,
+            "the server counts blocks, and from 17 on a scan reads several in one request",
+        ),
     ],
 };
 

@@ -52,7 +52,10 @@ impl ListedRecord {
             sessions: summary.sessions.to_string(),
             settings: texts(&summary.settings),
             piops: headline.figures.piops.sum,
-            read_us: headline.figures.read_us,
+            read_us: headline
+                .figures
+                .read_us
+                .filter(|_| headline.figures.read_us_stand_in.is_none()),
             verdict: format!(
                 "{}; served by {served_by}; limited by {limited_by}",
                 headline.verdict.words

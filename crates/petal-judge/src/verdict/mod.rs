@@ -14,8 +14,8 @@ mod tests;
 
 use super::limited_by::limited_by;
 use super::{
-    elasticity, findings, interference, other_processors, outages, physical, resources, waterfall,
-    write_ledger,
+    elasticity, findings, interference, other_processors, outages, physical, read_time, resources,
+    waterfall, write_ledger,
 };
 use effects::Makes;
 use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
@@ -23,7 +23,7 @@ use petal_model::record::headline::{
     AskedFor, CoveredTime, Headline, HeadlineFigures, LogicalReadRate, Piops, RedoRate, Tested,
     Validity, Verdict, VerdictReason,
 };
-use petal_model::record::{Finding, HeadlineWindow, RebuiltBecause, Run, Status};
+use petal_model::record::{Finding, HeadlineWindow, RebuiltBecause, Run, Status, Window};
 
 /// Judges a run: puts its findings, the source of its reads, its limit and its headline into its
 /// summary.
@@ -53,7 +53,8 @@ fn made(run: &Run) -> Headline {
     let served_by = run.summary.served_by.clone().unwrap_or_else(|| source::served_by(&shown));
     let limited_by = run.summary.limited_by.clone().unwrap_or_else(|| limited_by(&shown));
     let decided = decide(run, &shown, &served_by, &limited_by);
-    let (figures, struck_out) = allowed(figures(&shown), decided.verdict.validity);
+    let is_steady = matches!(window, Window::Steady { .. });
+    let (figures, struck_out) = allowed(figures(&shown, is_steady), decided.verdict.validity);
     let (from_s, to_s) = window.seconds(run);
     let window = CoveredTime { from_s, to_s, words: window.to_string() };
     let Decided { verdict, next } = decided;
@@ -146,13 +147,15 @@ fn tested(asked_for: AskedFor, served_by: &ServedBy, limited_by: &LimitedBy) -> 
     }
 }
 
-fn figures(shown: &Run) -> HeadlineFigures {
+fn figures(shown: &Run, is_steady: bool) -> HeadlineFigures {
     let (summary, per_second) = (&shown.summary, &shown.summary.per_second);
     let (reads, writes) = (per_second.physical_read_requests, per_second.physical_write_requests);
     let per_s = per_second.logical_reads.filter(|_| physical::is_cached(shown));
+    let read = read_time::of(shown, is_steady);
     HeadlineFigures {
         piops: Piops { reads, writes, sum: summary.piops() },
-        read_us: summary.io_latency_us.get("read").and_then(|read| read.mean),
+        read_us: read.map(|(us, _)| us),
+        read_us_stand_in: read.and_then(|(_, clock)| clock),
         redo: RedoRate {
             mb_s: per_second.redo_bytes.map(|bytes| bytes / 1e6),
             commits_s: per_second.commits,

@@ -27,11 +27,31 @@ pub struct Headline {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct HeadlineFigures {
     pub piops: Piops,
-    /// Mean of one block read, as the database or the shim timed it.
+    /// Mean of one block read, as the database or the shim timed it; or its stand-in timed it.
     pub read_us: Option<f64>,
+    /// The clock of `read_us`, if the database did not time its reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_us_stand_in: Option<ReadClock>,
     pub redo: RedoRate,
     /// Blocks visited in the database; null if the run was not a test of logical reads.
     pub logical_reads: Option<LogicalReadRate>,
+}
+
+/// A clock of reads in place of the database's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadClock {
+    ServerCalls,
+    Device,
+}
+
+impl ReadClock {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::ServerCalls => "the server's calls",
+            Self::Device => "the device",
+        }
+    }
 }
 
 /// Physical requests per second, as the database counted them.
@@ -181,11 +201,13 @@ impl HeadlineFigures {
     /// Physical I/O in words.
     pub fn physical_words(&self) -> String {
         let Piops { reads, writes, .. } = self.piops;
+        let clock = self.read_us_stand_in.map(|clock| format!(" ({})", clock.words()));
         format!(
-            "PIOPS {} read + {} write | single-block read {} us",
+            "PIOPS {} read + {} write | single-block read {} us{}",
             shown(reads, 0),
             shown(writes, 0),
-            shown(self.read_us, 1)
+            shown(self.read_us, 1),
+            clock.unwrap_or_default()
         )
     }
 

@@ -11,7 +11,7 @@ use super::super::table::Table;
 use super::page::{Page, Section, ShownFinding, Tile, class, graves, moment};
 use super::{HtmlError, bars, calibrated, time};
 use petal_judge::server_report::compare;
-use petal_model::record::headline::{AskedFor, Headline, Validity};
+use petal_model::record::headline::{AskedFor, Headline, ReadClock, Validity};
 use petal_model::record::latency_log::Spreads;
 use petal_model::record::server_report::SeenReport;
 use petal_model::record::{Run, as_text};
@@ -147,8 +147,9 @@ fn tiles(run: &Run, headline: &Headline) -> Vec<Tile> {
         _ => figures.redo,
     };
     let shown_figures = struck_out.as_ref().unwrap_or(figures);
-    let read = run.summary.io_latency_us.get("read");
-    let timed_by = read.map_or("not timed", |read| &read.source);
+    let own = run.summary.io_latency_us.get("read").map(|read| read.source.as_str());
+    let stand_in = shown_figures.read_us_stand_in.map(ReadClock::words);
+    let timed_by = stand_in.or(own).unwrap_or("not timed");
     let of = |what: &str| format!("{}'s {what}", run.reported_by());
     let shown = |value: Option<f64>| or_dash(value, rate);
     let is_struck = struck_out.is_some();

@@ -1,0 +1,60 @@
+//! The mean time of one block read, for a headline: by the database, or by what stands in for it.
+
+use super::served::{self, ReadsServed};
+use petal_model::record::Run;
+use petal_model::record::headline::ReadClock;
+use petal_model::stats::os::calls::{CallKind, CalledFiles};
+
+/// Returns the database's own time; else that of the server's calls; else that of the device, if it
+/// served the reads. With the clock, unless it is the database's.
+pub fn of(run: &Run, is_steady: bool) -> Option<(f64, Option<ReadClock>)> {
+    let by = |clock| move |us| (us, clock);
+    let database = run.summary.io_latency_us.get("read").and_then(|read| read.mean);
+    let calls = || of_calls(run, is_steady).map(by(Some(ReadClock::ServerCalls)));
+    database
+        .map(by(None))
+        .or_else(calls)
+        .or_else(|| of_device(run).map(by(Some(ReadClock::Device))))
+}
+
+fn of_calls(run: &Run, is_steady: bool) -> Option<f64> {
+    let host = run.summary.os.as_ref()?.database_host.as_ref()?;
+    let calls = if is_steady { &host.steady_calls } else { &host.calls };
+    let rows = &calls.as_ref()?.rows;
+    let is_read = |call, files| (call, files) == (CallKind::Read, CalledFiles::Data);
+    rows.iter().find(|row| is_read(row.call, row.files))?.time_us.mean
+}
+
+fn of_device(run: &Run) -> Option<f64> {
+    // A part is not the mean: the page cache answers the other reads in a microsecond.
+    served::reads(run).ok().filter(ReadsServed::is_by_device)?;
+    let device = run.details.device.filter(|device| device.read_requests > 0)?;
+    Some(device.read_ms as f64 * 1e3 / device.read_requests as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::fixture;
+
+    #[test]
+    fn calls_and_then_the_device_stand_in_for_a_database_that_does_not_time_its_reads() {
+        let mut run = fixture::mixed_run();
+        assert_eq!(of(&run, false).unwrap().1, None);
+        run.summary.io_latency_us.clear();
+        let device = run.details.device.unwrap();
+        let (us, clock) = of(&run, false).unwrap();
+        assert_eq!(clock, Some(ReadClock::Device));
+        let mean_us = device.read_ms as f64 * 1e3 / device.read_requests as f64;
+        assert!((us - mean_us).abs() < 1e-9);
+        // Of reads from the page cache, the device's time says nothing.
+        let mut buffered = run.clone();
+        fixture::read_through_page_cache(&mut buffered);
+        assert_eq!(of(&buffered, false), None);
+        fixture::time_requests(&mut buffered);
+        buffered.summary.os = petal_model::record::os_figures::OsFigures::of(&buffered);
+        let (us, clock) = of(&buffered, false).unwrap();
+        assert_eq!(clock, Some(ReadClock::ServerCalls));
+        assert!(us > 0.0);
+    }
+}
