@@ -92,6 +92,21 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     Ok(if spoiled { Exit::Failed } else { Exit::Done })
 }
 
+/// Takes the mark of a run on the data, and looks for other runs.
+fn other_runs(engine: &dyn Engine, schemas: u32) -> Result<Option<Check>> {
+    let words = |error| match error {
+        EngineError::Interrupted => Err(EngineError::Interrupted),
+        error => Ok(error.to_string()),
+    };
+    Ok(match engine.begin_use(schemas).map(|data_use| data_use.other_runs()) {
+        Err(refused) => Some(target::not_usable(words(refused)?)),
+        Ok(found) => target::other_runs(match found {
+            Err(unknown) => Err(words(unknown)?),
+            Ok(runs) => Ok(runs),
+        }),
+    })
+}
+
 /// Checks the place of a load. Only a database with tablespaces needs the question.
 fn before_load(engine: &dyn Engine, settings: &Settings) -> Result<Vec<Check>, CommandError> {
     let Some(server) = engine.server().filter(|_| !settings.use_slob_schemas) else {

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use petal_engine::{ProgressUnit, Stop};
+use petal_engine::{EngineError, ProgressUnit, Stop};
 use petal_model::numbers::bytes;
 use petal_model::settings::error::where_from;
 use petal_model::settings::{WarmUp, trust};
@@ -38,7 +38,15 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         server.check_run(job.workload.schemas)?;
     }
     let data_use = job.engine.begin_use(job.workload.schemas)?;
-    let other_runs = unexpected_runs(job, data_use.other_runs()?);
+    let mut gaps = Vec::new();
+    let other_runs = match data_use.other_runs() {
+        Ok(runs) => unexpected_runs(job, runs),
+        Err(EngineError::Interrupted) => return Err(EngineError::Interrupted.into()),
+        Err(error) => {
+            gaps.push(format!("who else uses the same data is not known: {error}"));
+            Vec::new()
+        }
+    };
     for run in &other_runs {
         job.watch.note(&format!("{run} uses the same data: the figures are of both"));
     }
@@ -67,7 +75,6 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
     let clock_ahead_s = server_clock.filter(|_| !details.local).map(|clock| clock.ahead_s);
     let clock = if details.local || !watched { None } else { ClockState::ask() };
     let start = job.start.common(&details, clock_ahead_s, &|line| job.watch.note(line));
-    let mut gaps = Vec::new();
     let local_probe = probe.as_ref().filter(|_| details.local);
     let (mut settled, before) = settle(job, local_probe, &details, &mut gaps)?;
     if let Some(locked) = &locked {

@@ -99,6 +99,23 @@ pub fn timing(details: &TargetDetails) -> Option<Check> {
     Some(judged("I/O timing", why, (value, verdict, advice)))
 }
 
+/// Names other runs on the data, or why they are unknown; None if there are none.
+pub fn other_runs(found: Result<Vec<String>, String>) -> Option<Check> {
+    let why = "Two runs on the same data measure each other.";
+    let (verdict, value) = match found {
+        Ok(runs) if runs.is_empty() => return None,
+        Ok(runs) => (CheckResult::Note, runs.join("; ")),
+        Err(unknown) => (CheckResult::Unknown, unknown),
+    };
+    Some(judged("other runs", why, (value, verdict, "")))
+}
+
+/// Names the reason why a run cannot use the data.
+pub fn not_usable(refused: String) -> Check {
+    let why = "A run holds a lock on the data, so that nobody replaces them.";
+    judged("use of the data", why, (refused, CheckResult::Warn, ""))
+}
+
 /// Names the figures that a run will lack, by reason; or why it cannot count at all.
 pub fn figures(reasons: Result<BTreeMap<String, String>, String>) -> Vec<Check> {
     let why = "A run shows these figures as -, and names the reason.";

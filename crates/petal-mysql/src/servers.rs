@@ -29,7 +29,7 @@ pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
 }
 
 /// Connections that are left for this user.
-pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
+pub fn free_connections(endpoint: &Endpoint) -> Result<Option<i64>> {
     let mut client = endpoint.connect()?;
     let doing = "asking how many sessions it admits";
     let (limit, own_limit): (i64, i64) =
@@ -38,7 +38,7 @@ pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
         client.ask_row(doing, "SHOW GLOBAL STATUS LIKE 'Threads_connected'")?;
     // This connection is counted, and goes.
     let free = limit - (taken - 1);
-    Ok(if own_limit > 0 { free.min(own_limit) } else { free })
+    Ok(Some(if own_limit > 0 { free.min(own_limit) } else { free }))
 }
 
 /// Refuses a server that takes no UPDATEs of ordinary users, such as a replica.

@@ -333,6 +333,20 @@ impl Client {
         self.ask_row(doing, sql, parameters)?.read(0)
     }
 
+    /// The one value of an answer; None if the role may not ask.
+    pub fn ask_if_allowed<T: FromSqlOwned>(
+        &mut self,
+        doing: &str,
+        sql: &str,
+        parameters: Parameters<'_>,
+    ) -> Result<Option<T>> {
+        match self.query_one(sql, parameters) {
+            Ok(row) => row.read(0).map(Some),
+            Err(error) if is_refusal(&error) => Ok(None),
+            Err(error) => Err(self.error(doing, &error)),
+        }
+    }
+
     /// Executes statements without parameters.
     pub fn run(&mut self, doing: &str, sql: &str) -> Result<()> {
         self.batch_execute(sql).map_err(|error| self.error(doing, &error))

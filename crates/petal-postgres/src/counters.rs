@@ -60,7 +60,8 @@ struct CountersClient {
     unmet: Vec<Need>,
     /// The name of each view that is asked.
     views: Vec<&'static str>,
-    all: Statement,
+    /// None if nothing is readable.
+    all: Option<Statement>,
 }
 
 impl CountersClient {
@@ -83,13 +84,17 @@ impl CountersClient {
                 asked.push(question(view, &columns));
             }
         }
-        let all = client.prepare_for(doing, &together(&asked))?;
+        let all = match asked.is_empty() {
+            true => None,
+            false => Some(client.prepare_for(doing, &together(&asked))?),
+        };
         Ok(Self { client, version, unmet, views, all })
     }
 
     /// Reads every readable view, as one JSON object for each.
     fn ask(&mut self) -> Result<Vec<(&'static str, Value)>, Error> {
-        let row = self.client.query_one(&self.all, &[])?;
+        let Some(all) = &self.all else { return Ok(Vec::new()) };
+        let row = self.client.query_one(all, &[])?;
         let values: Vec<Value> = serde_json::from_str(row.try_get(0)?).unwrap_or_default();
         Ok(self.views.iter().copied().zip(values).collect())
     }

@@ -8,7 +8,7 @@
 //! - `schema`, `load`, `filling`, `placement`: the data, their making and its progress, and
 //!   their proof
 //! - `servers`, `publications`, `plan`: questions and preparations before a run
-//! - `trust`: foreign code that a role would run in a schema
+//! - `rights`: functions and views that a role may be refused; `trust`: foreign code that a role would run in a schema
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: their
 //!   common state
 //! - `costs`: accesses and settings of the planner's prices
@@ -43,6 +43,7 @@ mod options;
 mod placement;
 mod plan;
 mod publications;
+mod rights;
 mod rows;
 mod schema;
 mod server_settings;

@@ -11,9 +11,9 @@ use tokio_postgres::types::ToSql;
 
 use super::answer::{Columns as _, NonNegative};
 use super::client::Client;
-use super::connect::{Endpoint, server_version};
+use super::connect::{Endpoint, is_refusal, server_version};
 use super::options::Options;
-use super::{describe, long_work, neighbours, plan, publications, schema};
+use super::{describe, long_work, neighbours, plan, publications, rights, schema, session_server};
 use petal_engine::server::clock::{self, ClockReading};
 use petal_engine::server::login::KnownLogin;
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
@@ -81,10 +81,11 @@ pub fn identity(client: &mut Client) -> Result<(Option<String>, Option<u64>)> {
     Ok((row.read(0)?, Some(timeline)))
 }
 
-/// Connections free for this role: without those reserved for others or held by them.
-pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
-    let row = endpoint.connect("petal")?.ask_row(
-        "asking how many sessions it admits",
+/// Connections free for this role: without those reserved for others or held by them. None if the role
+/// may not know.
+pub fn free_connections(endpoint: &Endpoint) -> Result<Option<i64>> {
+    let mut client = endpoint.connect("petal")?;
+    let asked = client.query_one(
         "SELECT pg_catalog.current_setting('max_connections')::bigint \
                  - CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = \
                  current_user) THEN 0 \
@@ -101,12 +102,17 @@ pub fn free_connections(endpoint: &Endpoint) -> Result<i64> {
                  current_user)::bigint, \
                  (SELECT datconnlimit FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())::bigint",
         &[],
-    )?;
+    );
+    let row = match asked {
+        Ok(row) => row,
+        Err(error) if is_refusal(&error) => return Ok(None),
+        Err(error) => return Err(client.error("asking how many sessions it admits", &error)),
+    };
     // This connection is counted, and goes.
     let taken = row.read::<i64>(1)?.saturating_sub(1);
     let limits =
         [Some(row.read::<i64>(0)?.saturating_sub(taken)), limit(row.read(2)?), limit(row.read(3)?)];
-    Ok(limits.into_iter().flatten().min().unwrap_or(0))
+    Ok(limits.into_iter().flatten().min())
 }
 
 /// A limit of a role or database; -1 is no limit.
@@ -252,12 +258,21 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         advice: advice.to_owned(),
     };
     let published = publications::refusal(&mut client, schemas)?;
+    let of_load = rights::refused(&mut client, rights::LOAD)?;
+    let of_loop = match schemas {
+        [] => None,
+        _ => session_server::refusal(&mut client, schemas)?,
+    };
     let mut ask = |sql: &str| is_granted(&mut client, sql, schemas);
     let load = privilege(
         "load and drop",
-        ask("SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')")?,
+        ask("SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')")?
+            && of_load.is_none(),
         "The role cannot load data here; runs on loaded data do not need it.",
-        "GRANT CREATE ON DATABASE ... TO the role",
+        &match of_load {
+            Some(names) => format!("GRANT the role the use of {names} (pg_catalog)"),
+            None => "GRANT CREATE ON DATABASE ... TO the role".to_owned(),
+        },
     );
     let mut privileges = vec![Privilege { is_needed: schemas.is_empty(), ..load }];
     if schemas.is_empty() {
@@ -269,6 +284,16 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             describe::UNTIMED,
         ));
     } else {
+        let of_loop = of_loop.as_deref();
+        privileges.push(Privilege {
+            is_needed: true,
+            ..privilege(
+                "LOOP=server",
+                of_loop.is_none(),
+                "The role can only run with LOOP=client.",
+                of_loop.unwrap_or_default(),
+            )
+        });
         privileges.push(privilege(
             "UPDATEs",
             ask("SELECT NOT pg_catalog.current_setting('transaction_read_only')::boolean AND \
@@ -306,8 +331,8 @@ fn is_granted(client: &mut Client, sql: &str, schemas: &[u32]) -> Result<bool> {
     let numbers: Vec<i32> = schemas.iter().map(|&number| number.cast_signed()).collect();
     let of_tables: &[&(dyn ToSql + Sync)] = &[&numbers];
     let parameters = if sql.contains("$1") { of_tables } else { &[] };
-    let answer: Option<bool> = client.ask_value("asking for privileges", sql, parameters)?;
-    Ok(answer.unwrap_or(false))
+    let answer = client.ask_if_allowed::<Option<bool>>("asking for privileges", sql, parameters)?;
+    Ok(answer.flatten().unwrap_or(false))
 }
 
 pub struct Settling<'a> {
@@ -393,7 +418,7 @@ fn vacuum(client: &mut Client, number: u32) -> Result<bool> {
 fn set_autovacuum(client: &mut Client, number: u32, on: bool) -> Result<bool> {
     let name = format!("{}.cf1", schema::name(number));
     let doing = format!("setting autovacuum of {name}");
-    if client.ask_value::<bool>(&doing, AUTOVACUUM, &[&name])? == on {
+    if client.ask_if_allowed(&doing, AUTOVACUUM, &[&name])? == Some(on) {
         return Ok(true);
     }
     let sql = format!("ALTER TABLE {name} SET (autovacuum_enabled = {on})");
@@ -404,7 +429,14 @@ fn set_autovacuum(client: &mut Client, number: u32, on: bool) -> Result<bool> {
 fn if_allowed(client: &mut Client, sql: &str, doing: &str) -> Result<bool> {
     match client.batch_execute(sql) {
         Ok(()) => Ok(true),
-        Err(error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => Ok(false),
+        Err(error)
+            if error.code().is_some_and(|code| {
+                *code == SqlState::INSUFFICIENT_PRIVILEGE
+                    || *code == SqlState::READ_ONLY_SQL_TRANSACTION
+            }) =>
+        {
+            Ok(false)
+        }
         Err(error) => Err(client.error(doing, &error)),
     }
 }
@@ -426,5 +458,7 @@ fn may_vacuum(client: &mut Client, table: &str) -> Result<bool> {
          FROM pg_catalog.pg_class c, pg_catalog.pg_database d \
          WHERE c.oid = $1::pg_catalog.text::pg_catalog.regclass AND d.datname = pg_catalog.current_database()"
     );
-    client.ask_value(&format!("asking who may vacuum {table}"), &sql, &[&table])
+    let allowed =
+        client.ask_if_allowed(&format!("asking who may vacuum {table}"), &sql, &[&table])?;
+    Ok(allowed.unwrap_or(false))
 }

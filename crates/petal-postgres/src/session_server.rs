@@ -11,8 +11,8 @@ use tokio_postgres::{Row, Statement};
 use super::answer::NonNegative;
 use super::client::{Client, Error};
 use super::schema::{self, ROUTINE_VERSION};
-use super::trust;
 use super::work::Work;
+use super::{rights, trust};
 use petal_engine::server::batch_loop::{
     self, BUDGET_MAX, BatchPart, Executed, NotedError, RoutineEnd, budget_us, by_schema, keys,
     routine_shape,
@@ -135,6 +135,32 @@ pub fn make_routine(client: &mut Client, number: u32) -> Result<()> {
         },
         made => made,
     }
+}
+
+/// Why the role cannot run petal's loop inside the server; None if it can.
+pub fn refusal(client: &mut Client, schemas: &[u32]) -> Result<Option<String>> {
+    let text = schema::routine(&schema::name(1));
+    let names = &rights::names(&text) | &trust::routine_names();
+    if let Some(refused) = rights::refused(client, names)? {
+        return Ok(Some(format!("GRANT the role the use of {refused} (pg_catalog)")));
+    }
+    for &number in schemas {
+        let name = schema::name(number);
+        if is_made(client, &name, &schema::routine(&name))? {
+            continue;
+        }
+        let sql = "SELECT pg_catalog.has_schema_privilege($1::pg_catalog.text, 'CREATE') \
+            AND pg_catalog.has_language_privilege('plpgsql', 'USAGE') \
+            AND NOT pg_catalog.current_setting('transaction_read_only')::boolean";
+        let doing = "asking who may make the routine";
+        if client.ask_if_allowed(doing, sql, &[&name])? != Some(true) {
+            return Ok(Some(format!(
+                "{name}.petal_run is not there, and the role may not make it: GRANT CREATE ON SCHEMA \
+                 {name} TO the role, or run once with LOOP=server as the role that loaded"
+            )));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether the one routine there is this petal's; refuses one of a newer petal.

@@ -6,8 +6,11 @@
 //! objects on the tables, and for roles that could add them later: an owner that petal's role does not
 //! trust, or a role with TRIGGER.
 
+use std::collections::BTreeSet;
+
 use super::answer::Columns as _;
 use super::client::Client;
+use super::rights;
 use petal_engine::{EngineError, Result};
 
 const ME: &str = include_str!("sql/me.sql");
@@ -37,6 +40,11 @@ pub struct FoundRoutine {
     pub comment: Option<String>,
     /// True if source, properties and owner are petal's.
     pub is_petals: bool,
+}
+
+/// The names of pg_catalog that the question for routines uses.
+pub fn routine_names() -> BTreeSet<&'static str> {
+    [include_str!("sql/routines.sql"), ME].into_iter().flat_map(rights::names).collect()
 }
 
 /// Routines in a schema by the name of petal's, compared with the text that petal makes.

@@ -65,10 +65,10 @@ impl<E: Clone> Servers<E> {
         &self.all[..self.sessions]
     }
 
-    /// Number of sessions that the server with the fewest free connections admits.
-    pub fn sessions_max(&self, free: fn(&E) -> Result<i64>) -> Result<Option<u32>> {
+    /// Number of sessions that the server with the fewest free connections admits, as far as known.
+    pub fn sessions_max(&self, free: fn(&E) -> Result<Option<i64>>) -> Result<Option<u32>> {
         let free = self.of_sessions().iter().map(free).collect::<Result<Vec<_>>>()?;
-        Ok(free.into_iter().min().map(admitted))
+        Ok(free.into_iter().flatten().min().map(admitted))
     }
 
     /// The place of the server of a session at this endpoint of the run.
