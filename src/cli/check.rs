@@ -78,6 +78,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         checks.extend(target::sessions(server.sessions_max()?, loaded.len() as u32));
         checks.extend(target::room(server.check_room().map_err(|error| error.to_string())));
         checks.extend(server.privileges()?.iter().map(target::privilege));
+        if !loaded.is_empty() {
+            checks.extend(other_runs(engine.as_ref(), loaded.len() as u32)?);
+        }
         let counters =
             engine.read_counters(true).map(|all| Counters::sum(&all).unwrap_or_default());
         let reasons = counters.map(|all| all.reasons).map_err(|error| error.to_string());
