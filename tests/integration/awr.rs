@@ -284,7 +284,8 @@ pub fn reports_of_days(mut each: impl FnMut(&str, String)) {
     for day in 2..14 {
         let report = text.replace("02-Jun-15", &format!("{day:02}-Jun-15"));
         let report = report.replace("       101 ", &format!("{:>10} ", 100 + day));
-        let odd = report.replace("  512,345.6", "5,123,450.6");
+        let odd =
+            report.replace("  512,345.6           25,617.3", "5,123,450.6          256,172.5");
         each(&format!("sp_{day}.txt"), if day == 9 { odd } else { report });
     }
 }

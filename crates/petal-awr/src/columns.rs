@@ -13,6 +13,8 @@ pub struct ReportColumn {
     /// Section that the value is taken from, and how.
     pub source: &'static str,
     pub value: fn(&Report) -> Option<Figure>,
+    /// Reason why the value is unknown, if petal knows one.
+    pub reason: fn(&Report) -> Option<String>,
 }
 
 const HEADER: &str = "report header";
@@ -25,12 +27,13 @@ has more digits";
 const PROCESSORS: &str =
     "report header, else Host CPU or NUM_CPUS; of a cluster the sum of its hosts";
 const CACHES: &str = "Cache Sizes, begin; of a cluster the sum of its instances";
-const CLASS: &str = "Foreground Wait Class(es); of all processes if a report has none";
+const CLASS: &str =
+    "Foreground Wait Class(es), else wait classes of all processes: wait_processes says which";
 const TOP: &str = "top timed events, in their order";
 const STATISTIC: &str =
     "Instance Activity Stats: per second, or total over elapsed if that has more digits";
 const IO: &str = "Instance Activity Stats: per second, or total over elapsed if that has more \
-digits; without them Load Profile, whose MB leave out control files, redo and backups";
+digits; without them Load Profile; without control files, redo and backups";
 const FOREGROUND: &str = "Foreground Wait Events (before 11g: Wait Events), or the top list if it \
 is of the same processes: time over waits, or the report's own average where that has more digits";
 const COUNT: &str = "the same event";
@@ -46,7 +49,8 @@ const REDO_WRITES: &str =
 const FLASH: &str = "IO Profile: Optimized, which a flash cache served";
 const SWITCHES: &str =
     "Instance Activity Stats - Thread Activity: log switches (derived) over elapsed";
-const PERCENTILE: &str = "Wait Event Histogram: upper bound of the range that reaches it; unknown of a histogram that lacks a share of the waits";
+const PERCENTILE: &str =
+    "Wait Event Histogram: the tightest upper bound, of all tables of the event, that reaches it";
 const RANGES: &str = "Wait Event Histogram: each range with its share of the waits";
 const BACKGROUND_COUNT: &str = "Background Wait Events, or the top list";
 const CLASS_US: &str = "the same class: time over waits";
@@ -56,9 +60,24 @@ const TOP_SQL: &str = "SQL ordered by Reads: the first";
 const TOP_SEGMENT: &str = "Segments by Physical Reads: the first";
 const RECEIVE: &str = "Instance Activity Stats: time over blocks received";
 
+macro_rules! reason {
+    () => {
+        |_| None
+    };
+    ($reason:expr) => {
+        $reason
+    };
+}
+
 macro_rules! columns {
-    ($($name:literal, $unit:literal, $source:expr => $value:expr;)+) => {
-        &[$(ReportColumn { name: $name, unit: $unit, source: $source, value: $value }),+]
+    ($($name:literal, $unit:literal, $source:expr => $value:expr $(, $reason:expr)?;)+) => {
+        &[$(ReportColumn {
+            name: $name,
+            unit: $unit,
+            source: $source,
+            value: $value,
+            reason: reason!($($reason)?),
+        }),+]
     };
 }
 
@@ -121,6 +140,7 @@ pub const COLUMNS: &[ReportColumn] = columns! {
     "buffer_cache_bytes", "bytes", CACHES => |r| r.memory.buffer_cache_bytes.clone();
     "log_buffer_bytes", "bytes", CACHES => |r| r.memory.log_buffer_bytes.clone();
     "block_bytes", "bytes", "Cache Sizes, else db_block_size" => block_bytes;
+    "wait_processes", "foreground or all", "whose time by wait class the next columns are" => wait_processes;
     "wait_user_io_s", "s", CLASS => |r| class(r, "User I/O");
     "wait_system_io_s", "s", CLASS => |r| class(r, "System I/O");
     "wait_commit_s", "s", CLASS => |r| class(r, "Commit");
@@ -156,6 +176,8 @@ pub const COLUMNS: &[ReportColumn] = columns! {
     "total_read_requests_per_s", "1/s", TOTAL => total_read_requests;
     "total_write_requests_per_s", "1/s", TOTAL => total_write_requests;
     "total_bytes_per_s", "bytes/s", TOTAL => total_bytes;
+    "total_read_bytes_per_s", "bytes/s", TOTAL => total_read_bytes;
+    "total_write_bytes_per_s", "bytes/s", TOTAL => total_write_bytes;
     "database_requests_per_s", "1/s", IO_PROFILE => |r| r.io_profile.database_requests.both.clone();
     "database_bytes_per_s", "bytes/s", IO_PROFILE => |r| mib(&r.io_profile.database_mb.both);
     "redo_writes_per_s", "1/s", REDO_WRITES => redo_writes;
@@ -163,13 +185,19 @@ pub const COLUMNS: &[ReportColumn] = columns! {
     "flash_cache_requests_per_s", "1/s", FLASH => |r| r.io_profile.optimized_requests.both.clone();
     "flash_cache_bytes_per_s", "bytes/s", FLASH => |r| mib(&r.io_profile.optimized_mb.both);
     "log_switches_per_h", "1/h", SWITCHES => log_switches;
-    "read_p50_us", "us", PERCENTILE => |r| read_percentile(r, 50.0);
-    "read_p95_us", "us", PERCENTILE => |r| read_percentile(r, 95.0);
-    "read_p99_us", "us", PERCENTILE => |r| read_percentile(r, 99.0);
+    "read_p50_us", "us", PERCENTILE
+        => |r| read_percentile(r, 50.0).ok(), |r| read_percentile(r, 50.0).err();
+    "read_p95_us", "us", PERCENTILE
+        => |r| read_percentile(r, 95.0).ok(), |r| read_percentile(r, 95.0).err();
+    "read_p99_us", "us", PERCENTILE
+        => |r| read_percentile(r, 99.0).ok(), |r| read_percentile(r, 99.0).err();
     "read_histogram", "range:percent", RANGES => read_ranges;
-    "log_write_p50_us", "us", PERCENTILE => |r| log_percentile(r, 50.0);
-    "log_write_p95_us", "us", PERCENTILE => |r| log_percentile(r, 95.0);
-    "log_write_p99_us", "us", PERCENTILE => |r| log_percentile(r, 99.0);
+    "log_write_p50_us", "us", PERCENTILE
+        => |r| log_percentile(r, 50.0).ok(), |r| log_percentile(r, 50.0).err();
+    "log_write_p95_us", "us", PERCENTILE
+        => |r| log_percentile(r, 95.0).ok(), |r| log_percentile(r, 95.0).err();
+    "log_write_p99_us", "us", PERCENTILE
+        => |r| log_percentile(r, 99.0).ok(), |r| log_percentile(r, 99.0).err();
     "log_write_histogram", "range:percent", RANGES => log_ranges;
     "log_write_waits", "count", BACKGROUND_COUNT => log_write_waits;
     "direct_write_waits", "count", COUNT => |r| waits(r, "direct path write");

@@ -92,7 +92,7 @@ impl DelimitedReader {
             self.page.heading = Some(shown.to_string());
             self.titles.clear();
         }
-        self.page.is_ended |= shown.starts_with("End of Report");
+        self.page.look_at(&shown);
         if shown.starts_with("Back to ") {
             // A link at a section's end: lists of sections, which hold no title, are above it.
             self.titles.clear();

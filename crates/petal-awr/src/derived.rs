@@ -4,14 +4,11 @@ use std::sync::Arc;
 
 use super::events;
 use super::figure::{Figure, more_precise, number};
-use super::load::per_second;
+use super::load::{MIB, per_second};
 use super::number::Scalar;
 use super::report::{LoadLine, Report, ReportKind, WaitEvent, event};
 use super::times;
 use time::PrimitiveDateTime;
-
-/// Bytes in the megabytes of reports.
-const MIB: f64 = 1_048_576.0;
 
 /// Single-block read events, including the names used if the storage itself answers.
 pub const SINGLE_BLOCK_READS: [&str; 5] = [
@@ -58,11 +55,11 @@ pub fn write_requests(report: &Report) -> Option<Figure> {
 }
 
 pub fn read_bytes(report: &Report) -> Option<Figure> {
-    rate_or(report, "physical read total bytes", &report.load_profile.read_mb, MIB)
+    rate_or(report, "physical read bytes", &report.load_profile.read_mb, MIB)
 }
 
 pub fn write_bytes(report: &Report) -> Option<Figure> {
-    rate_or(report, "physical write total bytes", &report.load_profile.write_mb, MIB)
+    rate_or(report, "physical write bytes", &report.load_profile.write_mb, MIB)
 }
 
 pub fn piops(report: &Report) -> Option<Figure> {
@@ -84,10 +81,17 @@ fn lists(report: &Report) -> [&[WaitEvent]; 2] {
 
 /// Names the processes whose waits the report lists: `foreground` or `all`.
 pub fn read_processes(report: &Report) -> Option<Figure> {
-    let section = &single_block(report)?.waits.as_ref()?.section;
+    processes(&single_block(report)?.waits.as_ref()?.section)
+}
+
+/// Names the processes whose time by wait class the report lists.
+pub fn wait_processes(report: &Report) -> Option<Figure> {
+    processes(&report.wait_classes.first()?.time_s.as_ref()?.section)
+}
+
+fn processes(section: &Arc<str>) -> Option<Figure> {
     let is_foreground = section.to_lowercase().contains("foreground");
-    let whose = if is_foreground { "foreground" } else { "all" };
-    Figure::made(whose, section)
+    Figure::made(if is_foreground { "foreground" } else { "all" }, section)
 }
 
 pub fn waits(report: &Report, name: &str) -> Option<Figure> {

@@ -1,11 +1,11 @@
-//! Wait events and their histograms. Averages are time over waits; the report's own average is also
+//! Wait events. Averages are time over waits; the report's own average is also
 //! kept, and preferred if it has more digits.
 
 use super::cluster;
 use super::figure::{Figure, more_precise, number};
 use super::number;
 use super::page::{PageTable, ParsedReport, TableRow, cell};
-use super::report::{Bucket, Histogram, WaitEvent, event};
+use super::report::{WaitEvent, event};
 use super::topic::Topic;
 
 /// Rows kept of a top list; reports have 5 to 20, clusters more.
@@ -22,7 +22,26 @@ pub struct Events {
 /// Instance name that means the whole cluster.
 const CLUSTER: &str = "*";
 
-pub fn read(page: &ParsedReport) -> Events {
+pub fn read(page: &ParsedReport, notes: &mut Vec<String>) -> Events {
+    let lists = [
+        Topic::TopEvents,
+        Topic::TopForegroundEvents,
+        Topic::TopBackgroundEvents,
+        Topic::ForegroundEvents,
+        Topic::AllEvents,
+        Topic::BackgroundEvents,
+    ];
+    for table in lists.into_iter().flat_map(|topic| page.tables_of(topic)) {
+        let shifted = columns(table).map_or(0, |columns| {
+            table.rows.iter().filter(|row| is_shifted(*row, &columns)).count()
+        });
+        if shifted > 0 {
+            notes.push(format!(
+                "{}: {shifted} rows with a time and no waits are shifted, and not read",
+                table.title
+            ));
+        }
+    }
     // A report that includes other reports has more than one top list.
     let title = page.first(Topic::TopEvents).map(|table| &table.title);
     let top = page.tables_of(Topic::TopEvents).filter(|table| Some(&table.title) == title);
@@ -68,6 +87,7 @@ struct EventColumns {
     time: Option<(usize, f64)>,
     average: Option<(usize, Option<f64>)>,
     share: Option<usize>,
+    each: Option<usize>,
 }
 
 fn columns(table: &PageTable) -> Option<EventColumns> {
@@ -110,6 +130,7 @@ fn columns(table: &PageTable) -> Option<EventColumns> {
         average,
         share: table
             .column_where(|key| is_share(key) && key.contains("time") && !key.contains("out")),
+        each: table.column(&["waitstxn"]),
     })
 }
 
@@ -129,12 +150,23 @@ fn events(table: &PageTable) -> Vec<WaitEvent> {
         if !is_below {
             named = Some(row);
         }
+        if is_shifted(row, &columns) {
+            continue;
+        }
         if let Some(mut event) = of_row(row, named.unwrap_or(row), table, &columns) {
             event.instance = instance.filter(|it| !it.is_empty()).map(str::to_owned);
             events.push(event);
         }
     }
     events
+}
+
+/// True for a row whose cells are not under their headings: only processor time has no waits.
+fn is_shifted(row: TableRow<'_>, columns: &EventColumns) -> bool {
+    let is_number = |at| number::count(cell(row, Some(at))).is_some();
+    let is_cpu = cell(row, Some(columns.name)).to_ascii_lowercase().contains("cpu");
+    let lacks_waits = columns.waits.is_some_and(|at| cell(row, Some(at)).is_empty());
+    lacks_waits && !is_cpu && columns.time.is_some_and(|(at, _)| is_number(at))
 }
 
 /// Reads the event of a row; `named` is the row with its name and class.
@@ -162,6 +194,7 @@ fn of_row(
             Figure::read(cell(row, Some(at)), section, parse)
         }),
         pct_db_time: columns.share.and_then(|at| count(Some(at))),
+        waits_per_transaction: columns.each.and_then(|at| count(Some(at))),
         ..WaitEvent::default()
     };
     let is_event = !name.is_empty() && (event.waits.is_some() || event.time_s.is_some());
@@ -170,7 +203,7 @@ fn of_row(
 }
 
 /// Sets the averages: time over waits, and the more precise of that and the report's own.
-fn average(event: &mut WaitEvent) {
+pub fn average(event: &mut WaitEvent) {
     event.avg_us = match (&event.time_s, &event.waits) {
         (Some(time), Some(waits)) if waits.number() > Some(0.0) => time_over(time, waits),
         _ => None,
@@ -191,78 +224,19 @@ fn time_over(time: &Figure, waits: &Figure) -> Option<Figure> {
     Figure::computed(average, step, format!("{}: time over waits", time.section))
 }
 
-/// Replaces a rounded count of the top list with the whole one from the longer list.
+/// Replaces a rounded count of the top list with the whole one from the longer list, if it is the
+/// same.
 fn with_whole_count(top: &mut WaitEvent, events: &[WaitEvent]) {
     let Some(waits) = &top.waits else { return };
     let whole = event(events, &top.name).and_then(|event| event.waits.clone());
-    if let Some(whole) = whole.filter(|whole| whole.step < waits.step) {
+    let is_same = |whole: &Figure| {
+        let apart = whole.number().zip(waits.number()).map(|(one, two)| (one - two).abs());
+        whole.step < waits.step && apart.is_some_and(|apart| apart < waits.step)
+    };
+    if let Some(whole) = whole.filter(is_same) {
         top.waits = Some(whole);
         average(top);
     }
-}
-
-pub fn histograms(page: &ParsedReport) -> Vec<Histogram> {
-    page.tables_of(Topic::Histogram).flat_map(of_table).collect()
-}
-
-fn of_table(table: &PageTable) -> Vec<Histogram> {
-    let Some(name) = table.column(&["event"]) else { return Vec::new() };
-    let waits = table.column_where(|key| key.starts_with("totalwaits") || key.starts_with("waits"));
-    let ranges: Vec<(usize, &str, Option<f64>)> = table
-        .columns
-        .iter()
-        .enumerate()
-        .filter_map(|(at, column)| Some((at, column.name.as_str(), below_us(&column.name)?)))
-        .map(|(at, name, below)| (at, name, Some(below).filter(|below| below.is_finite())))
-        .collect();
-    let is_counted = ranges.iter().any(|(_, name, _)| name.contains(" - "));
-    let share = |text: &str| number::count(text.split('(').next().unwrap_or(text));
-    let of_row = |row: TableRow<'_>| Histogram {
-        name: cell(row, Some(name)).to_owned(),
-        section: table.title.to_string(),
-        waits: Figure::read(cell(row, waits), &table.title, number::count),
-        unit: if is_counted { "waits" } else { "percent" },
-        buckets: ranges
-            .iter()
-            .filter_map(|&(at, range, below_us)| {
-                let share = Figure::read(cell(row, Some(at)), &table.title, share)?;
-                Some(Bucket { range: range.to_owned(), below_us, share: Some(share) })
-            })
-            .collect(),
-    };
-    let histograms = table.rows.iter().map(of_row);
-    histograms
-        .filter(|histogram| !histogram.name.is_empty() && !histogram.buckets.is_empty())
-        .collect()
-}
-
-/// Returns the upper bound in a heading such as `<8ms`, `<=1s`, `<1/8s`, `4 - 8 ms` or `32+ ms`. It
-/// is infinite for the open range and `None` for any other heading. A second is 1024 ms, as in the
-/// reports.
-fn below_us(heading: &str) -> Option<f64> {
-    let text: String = heading.chars().filter(|c| !c.is_whitespace()).collect();
-    if text.starts_with('>') || text.ends_with("+ms") {
-        return Some(f64::INFINITY);
-    }
-    let bound = match text.strip_prefix('<') {
-        Some(rest) => rest.trim_start_matches('='),
-        None if text.ends_with("ms") => text.split_once('-')?.1,
-        None => return None,
-    };
-    let digits = bound.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &bound[digits.len()..] {
-        "us" => 1.0,
-        "ms" => 1e3,
-        "s" => 1.024e6,
-        "m" => 60.0 * 1.024e6,
-        "h" => 3600.0 * 1.024e6,
-        _ => return None,
-    };
-    let value = match digits.split_once('/') {
-        Some((over, under)) => number::count(over)?.number() / number::count(under)?.number(),
-        None => number::count(digits)?.number(),
-    };
-    Some(value * unit).filter(|bound| bound.is_finite())
 }
 
 /// Returns the mean of an event in microseconds, from the list that shows it with the most digits.
@@ -276,18 +250,4 @@ pub fn seconds_of(events: &[WaitEvent], beginning: &str) -> Option<f64> {
     let fitting = events.iter().filter(|event| event.name.starts_with(beginning));
     let seconds: Vec<f64> = fitting.filter_map(|event| number(&event.time_s)).collect();
     (!seconds.is_empty()).then(|| seconds.iter().sum())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn headings_of_histograms() {
-        let bounds = ["<1ms", "<=1s", "<1/8s", "4 - 8 ms", "<512us"].map(below_us);
-        assert_eq!(bounds, [1e3, 1.024e6, 128e3, 8e3, 512.0].map(Some));
-        assert_eq!(below_us("32+ ms"), Some(f64::INFINITY));
-        assert_eq!(below_us(">=2s"), Some(f64::INFINITY));
-        assert_eq!(["Event", "Total Waits", "<", "<xms", "<1/0s"].map(below_us), [None; 5]);
-    }
 }

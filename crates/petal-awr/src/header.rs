@@ -26,6 +26,10 @@ pub fn read(page: &ParsedReport, kind: ReportKind) -> ReportHeader {
     if kind == ReportKind::Awrg {
         cluster(page, &mut header);
     }
+    // Statspack leaves the name out of its head.
+    let named =
+        page.running_db.as_ref().and_then(|db| Figure::text(db, &"titles of sections".into()));
+    put(&mut header.db, named);
     header
 }
 

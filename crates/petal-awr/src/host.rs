@@ -50,6 +50,7 @@ pub fn cpu(page: &ParsedReport, header: &mut ReportHeader) -> Cpu {
 
 /// Computes idle and iowait as shares of the time, if that has more digits.
 fn with_shares(mut cpu: Cpu) -> Cpu {
+    cpu.printed_idle_pct.clone_from(&cpu.idle_pct);
     let shares = (share(&cpu.idle_s, &cpu), share(&cpu.iowait_s, &cpu));
     cpu.idle_pct = more_precise(cpu.idle_pct.take(), shares.0);
     cpu.iowait_pct = more_precise(cpu.iowait_pct.take(), shares.1);
@@ -81,6 +82,8 @@ fn operating_system(table: &PageTable, cpu: &mut Cpu, header: &mut ReportHeader)
             "BUSY_TIME" | "BUSY_TICKS" => &mut cpu.busy_s,
             "IDLE_TIME" | "IDLE_TICKS" => &mut cpu.idle_s,
             "IOWAIT_TIME" | "IOWAIT_TICKS" => &mut cpu.iowait_s,
+            "USER_TIME" | "USER_TICKS" => &mut cpu.user_s,
+            "SYS_TIME" | "SYS_TICKS" => &mut cpu.system_s,
             "NUM_CPUS" => {
                 put(&mut header.cpus, table.count_at(row, Some(value)));
                 continue;
@@ -135,6 +138,7 @@ pub fn cluster_cpu(table: &PageTable, rows: &[TableRow<'_>]) -> Cpu {
         user_pct: alone("%usr"),
         system_pct: alone("%sys"),
         iowait_pct: alone("%wio"),
+        ..Cpu::default()
     })
 }
 

@@ -247,7 +247,7 @@ impl PageBuilder {
             if self.page.heading.is_none() && names_report(&shown) {
                 self.page.heading = Some(shown.to_string());
             }
-            self.page.is_ended |= shown.starts_with("End of Report");
+            self.page.look_at(&shown);
             if part.starts_with(HEADING) {
                 titles = TitlesAbove { heading: shown.into_owned(), nearest: String::new() };
             } else if !part.starts_with(ITEM) {

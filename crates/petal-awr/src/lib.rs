@@ -17,12 +17,16 @@ mod excerpt;
 pub mod factors;
 pub mod figure;
 pub mod findings;
+mod foreign;
 mod header;
+mod histogram;
 pub mod host;
 mod html;
 mod instances;
 mod interconnect;
 mod io;
+pub mod law;
+pub mod laws;
 pub mod load;
 mod mime;
 pub mod number;
@@ -45,6 +49,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use figure::Figure;
 use page::ParsedReport;
 use report::{Format, Report, ReportKind};
 use shape::{Layout, PROBE};
@@ -119,6 +124,9 @@ pub fn parse_all(file: &str, source: Source) -> Vec<Result<Report, AwrError>> {
         return vec![Err(AwrError::Foreign { file: file.to_owned(), what })];
     }
     let (text, layout) = shape::of(&text);
+    if let Some(name) = foreign::name(&text) {
+        return vec![Err(other(file, format!("{name}, which petal awr does not read")))];
+    }
     let texts = match layout {
         Layout::Html => html::reports(&text),
         _ => text::reports(&text),
@@ -222,20 +230,24 @@ pub fn judged(mut page: ParsedReport, kind: ReportKind) -> Report {
     let warnings = std::mem::take(&mut page.warnings);
     let mut report = extract(page, kind);
     report.spans_restart = findings::spans_restart(&report, &warnings);
+    laws::apply(&mut report);
     report.findings = findings::judge(&report, &warnings);
     report
 }
 
 fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
-    let statistics = ReportStatistics::of(page.take(Topic::Statistics));
+    let mut shifted = Vec::new();
+    let statistics = ReportStatistics::of(page.take(Topic::Statistics), &mut shifted);
     let page = &page;
     let mut header = header::read(page, kind);
-    let events = events::read(page);
+    let events = events::read(page, &mut shifted);
     let elapsed_min = header.elapsed_min.clone();
     let release = figure::shown(&header.release).unwrap_or_default();
     let io = io::read(page, &release);
     let mut notes = page.notes.clone();
+    notes.extend(shifted);
     notes.extend(io.note.map(str::to_owned));
+    let histograms = histogram::read(page, &mut notes);
     if !page.is_ended && kind != ReportKind::Excerpt {
         notes.push(
             "its end was not found: sections may be missing, and the last one may be cut"
@@ -252,10 +264,13 @@ fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
         io_profile: load::io_profile(page),
         time_model: load::time_model(page),
         wait_classes: waits::read(page),
+        captured_wait_s: page.captured_wait.as_ref().and_then(|captured| {
+            Figure::read(captured, &"Foreground Wait Class".into(), number::count)
+        }),
         top_events: events.top,
         foreground_events: events.foreground,
         background_events: events.background,
-        histograms: events::histograms(page),
+        histograms,
         statistics: statistics.into(),
         tablespaces: io.tablespaces,
         files: io.files,
@@ -318,11 +333,13 @@ fn not_a_report_error(file: &str, text: &str, page: &ParsedReport, is_html: bool
         None if is_html => "HTML, but not an AWR or Statspack report".to_owned(),
         None => "not an AWR or Statspack report".to_owned(),
     };
-    AwrError::Other {
-        file: file.to_owned(),
-        what,
-        advice: "petal awr reads AWR (awrrpt, awrgrpt, PDB) and Statspack reports (spreport), text or HTML",
-    }
+    other(file, what)
+}
+
+fn other(file: &str, what: String) -> AwrError {
+    let advice =
+        "petal awr reads AWR (awrrpt, awrgrpt, PDB) and Statspack reports (spreport), text or HTML";
+    AwrError::Other { file: file.to_owned(), what, advice }
 }
 
 #[cfg(test)]

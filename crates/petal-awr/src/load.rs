@@ -7,6 +7,9 @@ use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::report::{IoProfile, IoProfileLine, LoadLine, LoadProfile, ReportKind, TimeModel};
 use super::topic::{self, Topic};
 
+/// Bytes in the megabytes of reports.
+pub const MIB: f64 = 1_048_576.0;
+
 pub fn read(page: &ParsedReport, kind: ReportKind, elapsed_min: &Option<Figure>) -> LoadProfile {
     let mut profile = LoadProfile::default();
     page.tables_of(Topic::LoadProfile).for_each(|table| instance(table, &mut profile));

@@ -75,6 +75,10 @@ pub struct ParsedReport {
     pub tables: Vec<PageTable>,
     /// Warnings in the report, outside of tables, that its figures are in doubt.
     pub warnings: Vec<String>,
+    /// Seconds that foreground processes waited, as a remark says.
+    pub captured_wait: Option<String>,
+    /// Database that the titles of the sections name.
+    pub running_db: Option<String>,
     /// Set if the report's end was seen, so that nothing is missing.
     pub is_ended: bool,
     pub notes: Vec<String>,
@@ -134,6 +138,17 @@ impl ParsedReport {
         }
         table.rows = rows;
         self.push(table)
+    }
+
+    /// Looks for the report's end and remarks in a line outside of tables.
+    pub fn look_at(&mut self, line: &str) {
+        const CAPTURED: &str = "Total FG Wait Time:";
+        self.is_ended |= line.starts_with("End of Report");
+        if let Some((_, rest)) = line.split_once(CAPTURED)
+            && self.captured_wait.is_none()
+        {
+            self.captured_wait = rest.split_whitespace().next().map(str::to_owned);
+        }
     }
 
     pub fn note(&mut self, note: &str) {

@@ -50,6 +50,9 @@ pub struct Report {
     pub io_profile: IoProfile,
     pub time_model: TimeModel,
     pub wait_classes: Vec<ReportWaitClass>,
+    /// Seconds that foreground processes waited, by the remark over the wait classes.
+    #[serde(skip)]
+    pub captured_wait_s: Option<Figure>,
     pub top_events: Vec<WaitEvent>,
     /// Wait events of foreground processes; before 11g also of background processes. The section
     /// names which.
@@ -172,6 +175,28 @@ pub struct IoProfile {
     pub redo_mb: IoProfileLine,
 }
 
+/// Lists the lines of a profile, with their names.
+macro_rules! lines {
+    ($profile:ident, $line:ident, $count:literal: $($name:ident)+) => {
+        impl $profile {
+            /// Returns the lines with their names.
+            pub fn lines(&self) -> [(&'static str, &$line); $count] {
+                [$((stringify!($name), &self.$name)),+]
+            }
+
+            pub fn lines_mut(&mut self) -> [&mut $line; $count] {
+                [$(&mut self.$name),+]
+            }
+        }
+    };
+}
+
+lines!(LoadProfile, LoadLine, 19: 
+    db_time db_cpu background_cpu redo_bytes logical_reads block_changes physical_reads physical_writes read_requests
+    write_requests read_mb write_mb user_calls parses hard_parses logons executes rollbacks transactions);
+lines!(IoProfile, IoProfileLine, 8: 
+    total_requests database_requests optimized_requests redo_requests total_mb database_mb optimized_mb redo_mb);
+
 /// A segment in the list ordered by physical reads.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SegmentReads {
@@ -245,11 +270,17 @@ pub struct WaitEvent {
     /// The more precise of the two; null if both are 0.
     pub latency_us: Option<Figure>,
     pub pct_db_time: Option<Figure>,
+    #[serde(skip)]
+    pub waits_per_transaction: Option<Figure>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Histogram {
+    /// Name as printed: text reports truncate it.
     pub name: String,
+    /// Set if the report may have truncated the name.
+    #[serde(skip)]
+    pub is_cut: bool,
     pub section: String,
     pub waits: Option<Figure>,
     /// Unit of the buckets: `percent` of the waits, or `waits` as counts.
@@ -262,6 +293,9 @@ pub struct Histogram {
 pub struct Bucket {
     /// Heading of the range.
     pub range: String,
+    /// Lower bound: the upper bound of the range before it, which the report may leave blank.
+    #[serde(skip)]
+    pub from_us: f64,
     /// Upper bound; null for the last, open range.
     pub below_us: Option<f64>,
     pub share: Option<Figure>,
@@ -317,6 +351,13 @@ pub struct Cpu {
     pub busy_s: Option<Figure>,
     pub idle_s: Option<Figure>,
     pub iowait_s: Option<Figure>,
+    #[serde(skip)]
+    pub user_s: Option<Figure>,
+    #[serde(skip)]
+    pub system_s: Option<Figure>,
+    /// Idle share as Host CPU prints it, with fewer digits.
+    #[serde(skip)]
+    pub printed_idle_pct: Option<Figure>,
 }
 
 /// Bytes.

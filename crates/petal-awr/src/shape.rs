@@ -2,6 +2,8 @@
 //! copy with tabs between cells, as a Markdown table. Undoes changes that only move the text, and
 //! finds its layout.
 
+mod lines;
+
 use std::borrow::Cow;
 
 use super::text::{self, grid, names_report};
@@ -25,6 +27,16 @@ pub enum Layout {
 
 /// Returns the text of reports, moved back to the margin, and its layout.
 pub fn of(text: &str) -> (Cow<'_, str>, Layout) {
+    match lines::restored(text) {
+        Cow::Borrowed(text) => moved(text),
+        Cow::Owned(restored) => {
+            let (text, layout) = moved(&restored);
+            (Cow::Owned(text.into_owned()), layout)
+        }
+    }
+}
+
+fn moved(text: &str) -> (Cow<'_, str>, Layout) {
     let unquoted = unquoted(text);
     let shown = match &unquoted {
         Some(unquoted) => unquoted.as_str(),

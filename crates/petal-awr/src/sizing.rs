@@ -2,14 +2,11 @@
 //! percentiles of latency, the interconnect, the top statement and segment by reads.
 
 use super::derived::{background, rate, single_block, total};
-use super::figure::{self, Figure, more_precise, number};
-use super::load::per_second;
-use super::report::{Histogram, InterconnectPing, Report, ReportWaitClass, SegmentReads, SqlReads};
+use super::figure::{self, Figure, more_precise};
+use super::histogram;
+use super::load::{MIB, per_second};
+use super::report::{InterconnectPing, Report, ReportWaitClass, SegmentReads, SqlReads};
 
-/// Bytes in the megabytes of reports.
-const MIB: f64 = 1_048_576.0;
-/// Range for the sum of a histogram's shares: 100 within rounding.
-const WHOLE_PCT: std::ops::RangeInclusive<f64> = 97.5..=102.5;
 const LOG_WRITE: &str = "log file parallel write";
 
 /// Returns a rate from the statistics, else from IO Profile.
@@ -41,13 +38,18 @@ pub(super) fn total_requests(report: &Report) -> Option<Figure> {
     more_precise(both(), printed)
 }
 
+pub(super) fn total_read_bytes(report: &Report) -> Option<Figure> {
+    rate_or(report, "physical read total bytes", &mib(&report.io_profile.total_mb.read))
+}
+
+pub(super) fn total_write_bytes(report: &Report) -> Option<Figure> {
+    rate_or(report, "physical write total bytes", &mib(&report.io_profile.total_mb.write))
+}
+
 pub(super) fn total_bytes(report: &Report) -> Option<Figure> {
     let printed = mib(&report.io_profile.total_mb.both);
-    let rates = || {
-        let written = rate(report, "physical write total bytes")?;
-        sum(rate(report, "physical read total bytes")?, written)
-    };
-    more_precise(rates(), printed)
+    let both = || sum(total_read_bytes(report)?, total_write_bytes(report)?);
+    more_precise(both(), printed)
 }
 
 pub(super) fn redo_writes(report: &Report) -> Option<Figure> {
@@ -63,55 +65,22 @@ pub(super) fn log_switches(report: &Report) -> Option<Figure> {
     if none { Some(Figure { step: 0.0, ..rate }) } else { Some(rate) }
 }
 
-/// Returns the histogram of an event that covers all of its waits, the one with the most ranges.
-fn histogram<'r>(report: &'r Report, event: &str) -> Option<&'r Histogram> {
-    let shares = |it: &Histogram| it.buckets.iter().filter_map(|it| number(&it.share)).sum::<f64>();
-    let is_cut = |name: &str| name.len() >= 26 && event.starts_with(name);
-    let whole = report.histograms.iter().filter(|it| {
-        (it.name == event || is_cut(&it.name))
-            && it.unit == "percent"
-            && WHOLE_PCT.contains(&shares(it))
-    });
-    whole.max_by_key(|it| it.buckets.len())
-}
-
-/// Returns the upper bound of the range in which this share of the waits is reached.
-fn percentile(report: &Report, event: &str, share_pct: f64) -> Option<Figure> {
-    let histogram = histogram(report, event)?;
-    let all: f64 = histogram.buckets.iter().filter_map(|it| number(&it.share)).sum();
-    let mut passed = 0.0;
-    let reached = histogram.buckets.iter().find(|bucket| {
-        passed += number(&bucket.share).unwrap_or(0.0);
-        passed >= share_pct / 100.0 * all - 1e-9
-    })?;
-    let how = format!("{}: upper bound of {}", histogram.section, reached.range);
-    Figure::computed(reached.below_us?, 0.0, how)
-}
-
-/// Returns the ranges with their shares of the waits.
-fn ranges(report: &Report, event: &str) -> Option<Figure> {
-    let histogram = histogram(report, event)?;
-    let shown = histogram.buckets.iter().filter_map(|bucket| {
-        let range: String = bucket.range.split_whitespace().collect();
-        Some(format!("{range}:{}", number(&bucket.share)?))
-    });
-    Figure::made(&shown.collect::<Vec<_>>().join(" "), &histogram.section.as_str().into())
-}
-
-pub(super) fn read_percentile(report: &Report, share_pct: f64) -> Option<Figure> {
-    percentile(report, &single_block(report)?.name, share_pct)
+pub(super) fn read_percentile(report: &Report, share_pct: f64) -> Result<Figure, String> {
+    let read = single_block(report).ok_or("not in this report")?;
+    histogram::percentile(report, &read.name, read.is_cut, share_pct)
 }
 
 pub(super) fn read_ranges(report: &Report) -> Option<Figure> {
-    ranges(report, &single_block(report)?.name)
+    let read = single_block(report)?;
+    histogram::shares(report, &read.name, read.is_cut)
 }
 
-pub(super) fn log_percentile(report: &Report, share_pct: f64) -> Option<Figure> {
-    percentile(report, LOG_WRITE, share_pct)
+pub(super) fn log_percentile(report: &Report, share_pct: f64) -> Result<Figure, String> {
+    histogram::percentile(report, LOG_WRITE, false, share_pct)
 }
 
 pub(super) fn log_ranges(report: &Report) -> Option<Figure> {
-    ranges(report, LOG_WRITE)
+    histogram::shares(report, LOG_WRITE, false)
 }
 
 pub(super) fn log_write_waits(report: &Report) -> Option<Figure> {
@@ -199,21 +168,6 @@ pub(super) fn exadata(report: &Report) -> Option<Figure> {
 mod tests {
     use super::super::columns::value;
     use super::super::samples::sample;
-
-    #[test]
-    fn percentiles_are_bounds_of_the_ranges_that_reach_them() {
-        let report = sample("awr_11g.html");
-        // 97.1 % below 1 ms, 2.0 % below 2, 0.5 % below 4.
-        assert_eq!(value(&report, "read_p50_us"), Some(1000.0));
-        assert_eq!(value(&report, "read_p95_us"), Some(1000.0));
-        assert_eq!(value(&report, "read_p99_us"), Some(2000.0));
-        let ranges = (super::super::columns::column("read_histogram").unwrap().value)(&report);
-        assert!(ranges.unwrap().shown().starts_with("<1ms:97.1 <2ms:2 "));
-        // Part of the waits has no percentile.
-        let mut part = report;
-        part.histograms[0].buckets.remove(0);
-        assert_eq!(value(&part, "read_p50_us"), None);
-    }
 
     #[test]
     fn total_io_has_redo_and_its_own_name() {

@@ -2,10 +2,12 @@
 //! are kept as rows and converted to figures on request.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde::{Serialize, Serializer};
 
 use super::figure::Figure;
+use super::laws::checks::{self, Doubtful, Part};
 use super::number;
 use super::page::{PageTable, TableRow, cell};
 
@@ -26,6 +28,16 @@ pub struct ReportStatistics {
     /// Entries sorted by name, then by position, for a fast lookup: many names asked for are
     /// missing.
     by_name: Vec<StatisticRow>,
+    /// Rows and columns of figures that break a law.
+    forgotten: BTreeSet<(StatisticRow, usize)>,
+}
+
+/// Figures of a statistic, for laws.
+pub struct StatisticPlace<'s> {
+    pub name: &'s str,
+    pub total: Option<Part>,
+    pub per_second: Option<Part>,
+    pub per_transaction: Option<Part>,
 }
 
 /// A table with the positions of its columns.
@@ -38,7 +50,7 @@ struct StatisticsTable {
     transaction: Option<usize>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct StatisticRow {
     table: u32,
     row: u32,
@@ -48,11 +60,24 @@ struct StatisticRow {
 }
 
 impl ReportStatistics {
-    pub fn of(tables: Vec<PageTable>) -> Self {
+    /// Reads the tables, and notes rows whose cells are not under their headings.
+    pub fn of(tables: Vec<PageTable>, notes: &mut Vec<String>) -> Self {
         let tables: Vec<StatisticsTable> = tables.into_iter().filter_map(columns).collect();
         let mut all = Self { tables, ..Self::default() };
         let mut entries = Vec::new();
         for (at, columns) in all.tables.iter().enumerate() {
+            let has_rate = |row: &TableRow<'_>| {
+                let number = |at| number::count(cell(*row, at)).is_some();
+                cell(*row, Some(columns.total)).is_empty()
+                    && (number(columns.second) || number(columns.transaction))
+            };
+            let shifted = columns.table.rows.iter().filter(has_rate).count();
+            if shifted > 0 {
+                notes.push(format!(
+                    "{}: {shifted} rows with a rate and no total are shifted, and not read",
+                    columns.table.title
+                ));
+            }
             let is_statistic = |row: TableRow<'_>| {
                 let total = number::count(cell(row, Some(columns.total)));
                 total.is_some() && !cell(row, Some(columns.name)).is_empty()
@@ -99,22 +124,72 @@ impl ReportStatistics {
         self.row(entry).map(|(columns, row)| columns.name(row))
     }
 
-    fn rows(&self) -> impl Iterator<Item = (&StatisticsTable, TableRow<'_>, u32)> {
-        self.entries.iter().filter_map(|entry| {
-            let (columns, row) = self.row(entry)?;
-            Some((columns, row, entry.occurrence))
+    /// Iterates over the figures that laws check.
+    pub fn places(&self) -> impl Iterator<Item = StatisticPlace<'_>> {
+        (0..self.entries.len()).filter_map(|at| self.place_at(at))
+    }
+
+    /// Returns the figures of a statistic with exactly this name.
+    pub fn place(&self, name: &str) -> Option<StatisticPlace<'_>> {
+        let at = self.by_name.partition_point(|entry| self.name(entry) < Some(name));
+        let entry = self.by_name.get(at).filter(|entry| self.name(entry) == Some(name))?;
+        self.place_at(self.entries.iter().position(|known| known == entry)?)
+    }
+
+    fn place_at(&self, at: usize) -> Option<StatisticPlace<'_>> {
+        let entry = self.entries.get(at)?;
+        let (columns, row) = self.row(entry)?;
+        let Statistic { total, per_second, per_transaction } = self.statistic(entry)?;
+        let part = |column, name, figure: Option<Figure>| {
+            let range = if column == 0 { checks::counted } else { checks::interval };
+            let value = range(&figure?)?;
+            Some(Part { figure: Doubtful::Statistic(at, column), name, value })
+        };
+        Some(StatisticPlace {
+            name: columns.name(row),
+            total: part(0, "total", total),
+            per_second: part(1, "per second", per_second),
+            per_transaction: part(2, "per transaction", per_transaction),
         })
+    }
+
+    /// Iterates over totals that two sections print under one name. Text reports cut names, so that
+    /// equal ones may be different statistics.
+    pub fn doubles(&self) -> impl Iterator<Item = (&str, Part, Part)> {
+        let is_whole = self.tables.iter().all(|columns| columns.table.widths.is_empty());
+        let later = self.entries.iter().filter(move |entry| is_whole && entry.occurrence > 1);
+        later.filter_map(|entry| {
+            let name = self.name(entry)?;
+            let other = self.entries.iter().position(|known| known == entry)?;
+            Some((name, self.place(name)?.total?, self.place_at(other)?.total?))
+        })
+    }
+
+    /// Makes a figure unknown, by the position of its statistic and its column.
+    pub fn forget(&mut self, at: usize, column: usize) {
+        self.forgotten.extend(self.entries.get(at).map(|entry| (*entry, column)));
+    }
+
+    fn statistic(&self, entry: &StatisticRow) -> Option<Statistic> {
+        let (columns, row) = self.row(entry)?;
+        let mut statistic = columns.statistic(row);
+        let Statistic { total, per_second, per_transaction } = &mut statistic;
+        for (column, figure) in [total, per_second, per_transaction].into_iter().enumerate() {
+            if !self.forgotten.is_empty() && self.forgotten.contains(&(*entry, column)) {
+                *figure = None;
+            }
+        }
+        Some(statistic)
     }
 
     /// Iterates over statistics with their names; entries that share a truncated name get a number.
     pub fn iter(&self) -> impl Iterator<Item = (Cow<'_, str>, Statistic)> {
-        self.rows().map(|(columns, row, occurrence)| {
-            let name = columns.name(row);
-            let name = match occurrence {
-                1 => Cow::Borrowed(name),
-                _ => Cow::Owned(format!("{name} [{occurrence}]")),
+        self.entries.iter().filter_map(|entry| {
+            let name = match (self.name(entry)?, entry.occurrence) {
+                (name, 1) => Cow::Borrowed(name),
+                (name, occurrence) => Cow::Owned(format!("{name} [{occurrence}]")),
             };
-            (name, columns.statistic(row))
+            Some((name, self.statistic(entry)?))
         })
     }
 
@@ -123,19 +198,20 @@ impl ReportStatistics {
     pub fn get(&self, name: &str) -> Option<Statistic> {
         let found = self.by_name.partition_point(|entry| self.name(entry) < Some(name));
         if let Some(entry) = self.by_name.get(found).filter(|it| self.name(it) == Some(name)) {
-            let (columns, row) = self.row(entry)?;
-            return Some(columns.statistic(row));
+            return self.statistic(entry);
         }
         if self.tables.iter().all(|columns| columns.table.widths.is_empty()) {
             // Only text reports truncate names.
             return None;
         }
-        let mut fitting = self.rows().filter(|(columns, row, _)| {
-            let printed = columns.name(*row);
-            name.starts_with(printed) && columns.table.may_be_cut(columns.name, printed)
+        let mut fitting = self.entries.iter().filter(|entry| {
+            self.row(entry).is_some_and(|(columns, row)| {
+                let printed = columns.name(row);
+                name.starts_with(printed) && columns.table.may_be_cut(columns.name, printed)
+            })
         });
-        let (columns, row, _) = fitting.next()?;
-        fitting.next().is_none().then(|| columns.statistic(row))
+        let entry = fitting.next()?;
+        if fitting.next().is_none() { self.statistic(entry) } else { None }
     }
 }
 

@@ -73,9 +73,12 @@ fn compare(file: &str, truth: &Value, report: &Value, tally: &mut Tally) {
         let what = format!("{file}: {name}");
         if let Some((_, place)) = FIGURES.iter().find(|(known, _)| known == name) {
             let found = report.pointer(place).unwrap();
+            // A name that the head leaves out is in the titles of the sections.
+            let is_of_titles = found["section"] == "titles of sections";
             let expected = text(expected);
-            // In a cluster's report, the heading's unit is printed with the value.
-            tally.check(what, found, &expected);
+            if !(is_of_titles && expected.is_empty()) {
+                tally.check(what, found, &expected);
+            }
             continue;
         }
         match name.as_str() {
@@ -423,5 +426,7 @@ fn a_panic_is_reported_and_does_not_spread() {
 
 use super::figure::number;
 
+mod every_number;
 mod forms;
+mod independent;
 mod layouts;

@@ -18,6 +18,10 @@ const HEADINGS: [&str; 2] = ["WORKLOAD REPOSITORY", "STATSPACK report"];
 /// Beginning of a report's last line.
 const END: &str = "End of Report";
 
+/// Note for a text in which each run of blanks is one blank.
+const COLLAPSED: &str = "its runs of blanks are single blanks, as a mail or chat program leaves \
+them: the columns of its tables cannot be known, and only its head is read";
+
 /// Meaning of a section's title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReportSection {
@@ -67,18 +71,24 @@ fn begins_line(text: &str, at: usize) -> bool {
 pub fn page(text: &str) -> ParsedReport {
     let mut lines = lines(text).peekable();
     let mut page = ParsedReport::default();
+    if is_collapsed(text) {
+        page.note(COLLAPSED);
+    }
     let mut reader = TextReader { page: &mut page, section: ReportSection::Head, unfinished: None };
     let mut section: Vec<Cow<str>> = Vec::new();
     let mut open = HEAD.to_owned();
     while let Some(line) = lines.next() {
         reader.look_at(&line);
+        let is_below = section.last().is_some_and(|above| is_text(above));
         if reader.heads(&line) {
             // Output of the session before the report belongs to no section.
             section.clear();
             section.push(Cow::Borrowed(""));
             HEAD.clone_into(&mut open);
             continue;
-        } else if let Some(title) = title(&line, lines.peek().map_or("", AsRef::as_ref)) {
+        } else if let Some(title) = title(&line, lines.peek().map_or("", AsRef::as_ref))
+            && !(is_below && section_of(title) == ReportSection::Other)
+        {
             if !reader.section(&open, &section) {
                 return page;
             }
@@ -101,7 +111,7 @@ struct TextReader<'p> {
 impl TextReader<'_> {
     /// Reads a section; returns false once nothing more is wanted.
     fn section(&mut self, title: &str, lines: &[Cow<'_, str>]) -> bool {
-        let section = section(title);
+        let section = section_of(title);
         if section != self.section {
             self.unfinished = None;
         }
@@ -117,6 +127,13 @@ impl TextReader<'_> {
             }
             ReportSection::Of(topic) => Some(topic),
         };
+        let is_collapsed = self.page.notes.iter().any(|note| note == COLLAPSED);
+        if is_collapsed && topic.is_some_and(|topic| !topic.is_labelled()) {
+            return true;
+        }
+        if let Some(db) = lines.first().and_then(|line| running_db(line)) {
+            self.page.running_db.get_or_insert_with(|| db.to_owned());
+        }
         let blanked;
         let mut lines: Vec<&str> = lines.iter().map(AsRef::as_ref).collect();
         let has_own_line = lines.get(1).is_none_or(|line| !line.contains('-'));
@@ -155,7 +172,9 @@ impl TextReader<'_> {
         if topic.is_some_and(Topic::is_labelled) {
             return true;
         }
-        let tables = Grid { lines: &lines, title, topic }.tables(&mut self.unfinished);
+        let mut notes = Vec::new();
+        let tables = Grid { lines: &lines, title, topic }.tables(&mut self.unfinished, &mut notes);
+        notes.iter().for_each(|note| self.page.note(note));
         // The snapshots have been read by their labels.
         let tables = tables.into_iter().filter(|table| table.topic != Topic::Snapshots);
         tables.into_iter().all(|table| self.page.push(table))
@@ -171,17 +190,37 @@ impl TextReader<'_> {
     }
 
     fn look_at(&mut self, line: &str) {
-        if line.starts_with(END) {
-            self.page.is_ended = true;
-        } else if is_warning(line) {
+        self.page.look_at(line);
+        if is_warning(line) {
             self.page.warnings.push(line.trim().to_owned());
         }
     }
 }
 
+/// True for a line that is neither blank nor dashes nor a running title: below it, only a known
+/// title is one, since headings may have two lines.
+fn is_text(line: &str) -> bool {
+    !line.trim_matches(['-', '~', ' ']).is_empty() && !is_running_title(line)
+}
+
 /// True for a title line that also has the database and the snapshots.
 fn is_running_title(line: &str) -> bool {
     line.contains("DB/Inst:") || line.contains(" for DB: ")
+}
+
+/// Returns the database in a running title: `DB/Inst: LILY/lily2` or ` for DB: LILY`.
+fn running_db(line: &str) -> Option<&str> {
+    let find = |label: &str| line.split_once(label).map(|(_, rest)| rest.trim_start());
+    let named = find("DB/Inst:").and_then(|rest| rest.split_once('/')).map(|(db, _)| db);
+    let name = named.or_else(|| find(" for DB: ")?.split_whitespace().next())?;
+    (!name.is_empty() && !name.contains(' ')).then_some(name)
+}
+
+/// True if no line has two blanks between words, where reports align their columns.
+fn is_collapsed(text: &str) -> bool {
+    let rules = text.lines().filter(|line| grid::columns_of_dashes(line.trim_end()) > 2).count();
+    let wide = text.lines().filter(|line| line.trim().contains("  ")).count();
+    rules > 2 && wide < rules
 }
 
 /// True for the headings of a table by instance.
@@ -194,7 +233,7 @@ fn is_warning(line: &str) -> bool {
     line.contains("span an instance shutdown") || line.contains("RESULTS ARE INVALID")
 }
 
-fn section(title: &str) -> ReportSection {
+fn section_of(title: &str) -> ReportSection {
     match topic::key(title).as_str() {
         "reportheader" | "database" | "dbname" | "hostname" | "host" | "snapshot" | "instance" => {
             ReportSection::Head

@@ -1,6 +1,8 @@
 //! Section of a report that a table belongs to: found by its title, in any release's wording, or by
 //! its columns. Only this module knows titles of reports.
 
+use super::law::form::Form;
+
 /// Title of the tables at the head of a report, which have no titles themselves.
 pub const HEAD: &str = "report header";
 
@@ -74,6 +76,20 @@ impl Topic {
                 | Self::CacheSizes
                 | Self::ClusterCaches
         )
+    }
+
+    /// True for the tables at the head of a report, whose cells have forms.
+    pub fn is_head(self) -> bool {
+        let of_cluster = matches!(self, Self::Cluster | Self::ClusterInstances);
+        of_cluster || matches!(self, Self::Database | Self::Instance | Self::Host)
+    }
+
+    /// True if text in a column of numbers means that its row was shifted.
+    pub fn has_number_columns(self) -> bool {
+        self.is_of_work()
+            && !self.is_labelled()
+            && !self.is_head()
+            && !matches!(self, Self::LoadProfile | Self::SqlByReads | Self::HostCpu | Self::Pings)
     }
 
     /// True if a missing row changes the meaning of the others: ranks in a list, rows without a
@@ -200,6 +216,57 @@ pub fn of_columns<'k>(keys: impl IntoIterator<Item = &'k str>) -> Option<Topic> 
         (&["i", "logbuffer"], Topic::ClusterCaches),
     ];
     with_columns(&HEADS, keys)
+}
+
+/// True for a column of names, by the beginning of its [`key`].
+pub fn is_of_names(key: &str) -> bool {
+    const NAMES: [&str; 12] = [
+        "event",
+        "statistic",
+        "tablespace",
+        "file",
+        "function",
+        "waitclass",
+        "class",
+        "owner",
+        "object",
+        "subobject",
+        "obj",
+        "pdb",
+    ];
+    key == "i" || NAMES.iter().any(|name| key.starts_with(name))
+}
+
+/// Returns the headings of a table at the head of a report, by the [`key`] of all their words
+/// together: their places are lost if the line was broken or its blanks were collapsed.
+pub fn head_of_words(key: &str) -> Option<&'static [&'static str]> {
+    const HEADS: [&[&str]; 7] = [
+        &["Host", "Name", "Platform", "CPUs", "Cores", "Sockets", "Memory (G)"],
+        &["Host Name", "Platform", "CPUs", "Cores", "Sockets", "Memory (GB)"],
+        &["Instance", "Inst Num", "Startup Time"],
+        &["Database", "DB Id", "Instance", "Inst Num", "Startup Time", "Release", "RAC"],
+        &["DB Name", "DB Id", "Instance", "Inst Num", "Startup Time", "Release", "RAC"],
+        &["DB Name", "DB Id", "Instance", "Inst Num", "Release", "RAC", "Host"],
+        &["DB Name", "DB Id", "Unique Name", "DB Role", "Edition", "Release", "RAC", "CDB"],
+    ];
+    let is_all = |names: &&&[&str]| self::key(&names.concat()) == key;
+    HEADS.iter().find(is_all).copied()
+}
+
+/// Returns the form of the cells of a table at the head of a report, by the [`key`] of its column.
+pub fn form_of(key: &str) -> Form {
+    match key {
+        "dbid" | "id" | "i" | "instnum" | "cpus" | "cores" | "sockets" | "blocksize" | "begin"
+        | "end" | "inreport" | "total" => Form::Digits,
+        "release" => Form::Release,
+        "rac" | "cluster" | "ops" | "cdb" => Form::YesNo,
+        "startuptime" | "startup" | "beginsnaptime" | "endsnaptime" => Form::Moment,
+        "memorygb" | "memoryg" | "dbtime" | "elapsedtime" | "dbtimemin" | "elapsedtimemin"
+        | "uptimehrs" | "avgactivesessions" => Form::Number,
+        "dbname" | "database" | "uniquename" | "instance" | "edition" | "host" | "hostname"
+        | "name" => Form::Word,
+        _ => Form::Words,
+    }
 }
 
 /// Finds a topic by the [`key`]s of columns without a title over them, as in an excerpt.

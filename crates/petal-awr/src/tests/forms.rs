@@ -157,6 +157,13 @@ fn quoted_indented_and_squeezed_reports_give_the_same_values() {
             ),
         );
         push("fenced", format!("# My report\n\n```\n{text}\n```\n"));
+        push("no-break blanks", text.replace("  ", " \u{a0}"));
+        push("double spaced", each_line(text, |line| format!("{line}\n")));
+        push("quoted cells", each_line(text, |line| format!("\"{}\"", line.replace('"', "\"\""))));
+        let numbered = text.lines().enumerate().map(|(at, line)| format!("{}:{line}\n", at + 1));
+        push("numbered", numbered.collect());
+        push("stamped", each_line(text, |line| format!("2026-03-01 10:00:07 INFO {line}")));
+        push("of a file", each_line(text, |line| format!("awr.txt:{line}").trim_end().to_owned()));
     }
     assert_all_right(tally(forms));
 }
@@ -379,4 +386,41 @@ fn texts_that_were_cut_are_refused_or_right() {
         }
     }
     assert!(tally.wrong.is_empty(), "{:#?}", tally.wrong);
+}
+
+#[test]
+fn collapsed_blanks_and_edited_names_give_right_values_or_none() {
+    let mut tally = FormTally::default();
+    for (name, text) in samples(".txt") {
+        let collapsed =
+            each_line(text, |line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        // Without its head, nothing is left of a cluster's report.
+        if let Ok(found) = of_text(&collapsed) {
+            tally.compare(&format!("{name} collapsed"), &sample(name), &found);
+        }
+        let header = sample(name).header;
+        for old in [header.host, header.instance, header.db].iter().flatten() {
+            let old = old.shown();
+            for new in ["x", "h1", "customerdb1", "a-very-long-name-of-somebody"] {
+                if new == old || old.contains('+') {
+                    continue;
+                }
+                // In whole words, as an editor replaces them.
+                let edited = each_line(text, |line| {
+                    let is_word = line.split([' ', '/']).any(|word| word == old);
+                    if is_word { line.replacen(&old, new, 1) } else { line.to_owned() }
+                });
+                let mut expected = serde_json::to_value(sample(name)).unwrap();
+                let found = serde_json::to_value(of_text(&edited).unwrap()).unwrap();
+                for field in ["host", "instance", "db"] {
+                    expected["header"][field] = Value::Null;
+                }
+                tally.walk(&format!("{name}: {old} is {new}"), &expected, &found);
+            }
+        }
+    }
+    // The names of a cluster's instances are edited, too.
+    let is_name = |what: &&String| what.contains("/kind") || what.contains("/header/db:");
+    let wrong: Vec<&String> = tally.wrong.iter().filter(|what| !is_name(what)).collect();
+    assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), &wrong[..wrong.len().min(20)]);
 }

@@ -258,3 +258,69 @@ fn a_cluster_before_12_2_has_other_headings_and_only_top_lists() {
         [Some(28.0); 2]
     );
 }
+
+fn other(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/awr/other/");
+    std::fs::read_to_string(format!("{folder}{name}")).unwrap()
+}
+
+fn shown_of(report: &Report, names: &[&str]) -> Vec<String> {
+    let shown = |name: &&str| (columns::column(name).unwrap().value)(report);
+    names.iter().map(|name| shown(name).map_or_else(String::new, |it| it.shown())).collect()
+}
+
+const HEAD: [&str; 7] = ["db", "instance", "release", "rac", "host", "cpus", "cores"];
+
+#[test]
+fn a_head_with_other_names_or_broken_lines_is_read_by_its_forms() {
+    let edited = include_str!("../../../../tests/data/awr/sp_anonymised.txt");
+    let report = of_text(edited).unwrap();
+    let expected = ["SHOP", "customerdb1", "19.0.0.0.0", "NO", "h1", "16", "8"];
+    assert_eq!(shown_of(&report, &HEAD), expected);
+    assert!(report.notes[0].contains("cells are taken by their form"), "{:?}", report.notes);
+    let broken = include_str!("../../../../tests/data/awr/sp_wrapped_head.txt");
+    let report = of_text(broken).unwrap();
+    let expected = ["", "shop1", "12.1.0.2.0", "NO", "dbh1.example.org", "22", "11"];
+    assert_eq!(shown_of(&report, &HEAD), expected);
+}
+
+#[test]
+fn collapsed_blanks_leave_the_head_and_a_note() {
+    let report = of_text(&other("awr_collapsed.txt")).unwrap();
+    let expected = ["SHOP", "shop1", "19.0.0.0.0", "NO", "dbh1", "16", "8"];
+    assert_eq!(shown_of(&report, &HEAD), expected);
+    assert_eq!((report.foreground_events.len(), report.histograms.len()), (0, 0));
+    assert!(report.notes.iter().any(|note| note.contains("single blanks")), "{:?}", report.notes);
+}
+
+#[test]
+fn a_row_that_an_edit_has_shifted_is_read_by_its_numbers() {
+    let text = sample_text("awr_12c.txt");
+    let whole = sample("awr_12c.txt");
+    let row = "log file sync    ";
+    for (new, is_read) in [("log sync", true), ("log file synchronisation", true)] {
+        let edited = text.replace(row, &format!("{new}    "));
+        assert_ne!(edited, text);
+        let report = of_text(&edited).unwrap();
+        let found = report::event(&report.foreground_events, new);
+        let expected = report::event(&whole.foreground_events, "log file sync").unwrap();
+        assert_eq!(found.is_some(), is_read, "{new}");
+        assert_eq!(found.unwrap().waits, expected.waits, "{new}");
+        assert!(report.notes.iter().any(|note| note.contains("as after an edit")), "{new}");
+    }
+}
+
+#[test]
+fn functions_of_statspack_have_their_waits() {
+    let report = sample("sp_11g.txt");
+    let waits = report.io_functions.iter().map(|it| figure::shown(&it.waits).unwrap());
+    assert_eq!(waits.collect::<Vec<_>>(), ["26.9M", "6020"]);
+}
+
+#[test]
+fn pages_of_other_products_are_refused_by_name() {
+    for (file, name) in [("mysql_awr.html", "a report on MySQL"), ("wdr.html", "a WDR report")] {
+        let error = of_text(&other(file)).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains("petal awr does not read"), "{error}");
+    }
+}

@@ -1,11 +1,17 @@
 //! Tables of one text section. A line of dashes marks the columns; the headings are above it, the
 //! rows below. A record of several lines has a line of dashes for each of them.
 
+mod aligned;
+mod headings;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::super::page::{PageTable, TableColumn, TableRows};
 use super::super::topic::{self, Topic};
+
+use aligned::AlignedRows;
+use headings::{Groups, columns, words};
 
 /// Number of lines above a line of dashes that may be headings.
 const HEADING_LINES: usize = 5;
@@ -22,6 +28,8 @@ struct ColumnSpan {
 struct DashedLine {
     spans: Vec<ColumnSpan>,
     columns: Vec<TableColumn>,
+    /// Set if its first column has tildes, as one without values has.
+    is_labelled: bool,
 }
 
 /// A record of several lines, some of which were read when a page ended.
@@ -40,36 +48,46 @@ pub struct Grid<'l> {
 }
 
 /// Rows of a table, during reading.
-struct GridReader<'r> {
+struct GridReader<'r, 'l> {
     rules: &'r [DashedLine],
+    /// Lines of rows, under a single line of dashes.
+    lines: Vec<&'l str>,
+    /// Records of several lines.
     done: TableRows,
     unfinished: Option<Unfinished>,
+    /// First cell of the last record: the next records of the same tablespace leave it blank.
+    name: String,
 }
 
-impl Grid<'_> {
+impl<'l> Grid<'l> {
     /// Reads the tables. `unfinished` is the previous page's incomplete record, and receives this
-    /// page's.
-    pub fn tables(&self, unfinished: &mut Option<Unfinished>) -> Vec<PageTable> {
+    /// page's; `notes` receives notes on moved and
+    /// refused rows.
+    pub fn tables(
+        &self,
+        unfinished: &mut Option<Unfinished>,
+        notes: &mut Vec<String>,
+    ) -> Vec<PageTable> {
         let mut tables = Vec::new();
         let mut from = 0;
         while let Some((rules, below)) = self.rules(from) {
+            let before = unfinished.take();
             let mut rows = GridReader {
                 rules: &rules,
+                lines: Vec::new(),
                 done: TableRows::default(),
-                unfinished: unfinished.take(),
+                name: before.as_ref().and_then(|it| it.cells.first().cloned()).unwrap_or_default(),
+                unfinished: before,
             };
             from = self.rows(below, &mut rows);
             *unfinished = rows.unfinished.take();
-            let rows = rows.done;
             let columns: Vec<TableColumn> =
                 rules.iter().flat_map(|rule| rule.columns.clone()).collect();
-            let own = topic::of_columns(columns.iter().map(|column| column.key.as_str()));
-            // The instances of a cluster follow its summary, without a title.
-            let is_own = own == Some(Topic::ClusterInstances);
-            let body = || topic::of_body(columns.iter().map(|column| column.key.as_str()));
-            let untitled = self.topic.is_none() && own.is_none();
-            let topic = if is_own { own } else { self.topic.or(own) };
-            let topic = if untitled { body() } else { topic };
+            let topic = self.topic_of(&columns);
+            let rows = match &rules[..] {
+                [rule] => self.aligned(aligned::rows(rule, &rows.lines, topic), topic, notes),
+                _ => rows.done,
+            };
             if let (Some(topic), false) = (topic, rows.is_empty()) {
                 let spans = rules.iter().flat_map(|rule| &rule.spans);
                 let widths = spans.map(|span| span.to - span.from).collect();
@@ -79,15 +97,55 @@ impl Grid<'_> {
         tables
     }
 
+    /// Finds the topic of a table by its columns, and by its section.
+    fn topic_of(&self, columns: &[TableColumn]) -> Option<Topic> {
+        let keys = || columns.iter().map(|column| column.key.as_str());
+        let own = topic::of_columns(keys());
+        if self.topic.is_none() && own.is_none() {
+            return topic::of_body(keys());
+        }
+        // The instances of a cluster follow its summary, without a title.
+        let is_own = own == Some(Topic::ClusterInstances);
+        if is_own { own } else { self.topic.or(own) }
+    }
+
+    /// Returns the rows, and notes those that an edit has moved.
+    fn aligned(
+        &self,
+        read: AlignedRows,
+        topic: Option<Topic>,
+        notes: &mut Vec<String>,
+    ) -> TableRows {
+        let AlignedRows { rows, moved, refused } = read;
+        // Output of the session is between the tables at a report's head.
+        let is_lost = refused > 0 && (rows.is_empty() || !topic.is_some_and(Topic::is_head));
+        if moved > 0 {
+            notes.push(format!(
+                "{}: {} not under the headings, as after an edit: cells are taken by their form",
+                self.title,
+                if moved == 1 { "a row is".to_owned() } else { format!("{moved} rows are") }
+            ));
+        }
+        if is_lost && topic.is_some() {
+            notes.push(format!(
+                "{}: {} not under the headings, as after an edit, and not read",
+                self.title,
+                if refused == 1 { "a row is".to_owned() } else { format!("{refused} rows are") }
+            ));
+        }
+        rows
+    }
+
     /// Returns the next line of dashes from `from` on, with others of the same records, and the
     /// position below.
     fn rules(&self, from: usize) -> Option<(Vec<DashedLine>, usize)> {
         let (mut at, mut spans) = self.next_rule(from)?;
         let mut rules = Vec::new();
-        let mut groups: Vec<(ColumnSpan, String)> = Vec::new();
+        let mut groups = Groups::new();
         loop {
             let columns = columns(&spans, &self.heading(from, at), &groups);
-            let rule = DashedLine { spans, columns };
+            let is_labelled = self.lines.get(at).is_some_and(|line| line.starts_with('~'));
+            let rule = DashedLine { spans, columns, is_labelled };
             let next = self.next_of_record(at + 1, &rule);
             if next.is_some() && !self.is_record_line(&rule, &rules) {
                 let named = rule.spans.iter().zip(&rule.columns);
@@ -149,7 +207,7 @@ impl Grid<'_> {
     }
 
     /// Reads rows from `from` to the table's end; returns the position after it.
-    fn rows(&self, from: usize, rows: &mut GridReader) -> usize {
+    fn rows(&self, from: usize, rows: &mut GridReader<'_, 'l>) -> usize {
         // Number of rows when each of the last lines was read.
         let mut counts: VecDeque<usize> = VecDeque::with_capacity(HEADING_LINES + 1);
         for (at, line) in self.lines.iter().enumerate().skip(from) {
@@ -169,14 +227,14 @@ impl Grid<'_> {
                 let is_next = |line: &&&str| is_heading(line) && !goes_on(line);
                 let headings = above.take(counts.len()).take_while(is_next).count();
                 if let Some(&count) = counts.get(counts.len() - headings) {
-                    rows.done.truncate(count);
+                    rows.truncate(count);
                 }
                 return at - headings;
             }
             if counts.len() == HEADING_LINES {
                 counts.pop_front();
             }
-            counts.push_back(rows.done.len());
+            counts.push_back(rows.len());
             if !line.is_empty() && !is_note(line) {
                 rows.line(line);
             }
@@ -185,15 +243,27 @@ impl Grid<'_> {
     }
 }
 
-impl GridReader<'_> {
-    fn line(&mut self, line: &str) {
+impl<'l> GridReader<'_, 'l> {
+    /// Returns the number of rows so far.
+    fn len(&self) -> usize {
+        if self.rules.len() == 1 { self.lines.len() } else { self.done.len() }
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        self.lines.truncate(rows);
+        self.done.truncate(rows);
+    }
+
+    fn line(&mut self, line: &'l str) {
         let [first, ..] = self.rules else { return };
         if self.rules.len() == 1 {
-            self.done.extend(cells(first, &CharacterLine::new(line)).unwrap_or_default());
+            self.lines.push(line);
             return;
         }
         let is_all_figures = line.split_whitespace().all(is_figure);
-        let is_name = !line.starts_with(' ') && !is_all_figures;
+        // The name of the tablespace is blank in the lines of its further files.
+        let is_further = || first.spans.len() == 2 && self.unfinished.is_none();
+        let is_name = !is_all_figures && (!line.starts_with(' ') || is_further());
         let Some(mut open) =
             (if is_name { Some(Unfinished::default()) } else { self.unfinished.take() })
         else {
@@ -216,6 +286,12 @@ impl GridReader<'_> {
             return;
         };
         open.cells.extend(taken.into_iter().map(str::to_owned));
+        if let (0, Some(name)) = (open.lines, open.cells.first_mut()) {
+            if name.is_empty() {
+                name.clone_from(&self.name);
+            }
+            self.name.clone_from(name);
+        }
         open.lines += 1;
         if open.lines == self.rules.len() {
             self.done.extend(open.cells.iter().map(String::as_str));
@@ -294,48 +370,6 @@ fn rule(line: &str) -> Option<Vec<ColumnSpan>> {
     Some(spans)
 }
 
-/// Assigns each word of the headings to the column that it overlaps most.
-fn columns(
-    spans: &[ColumnSpan],
-    heading: &[&str],
-    groups: &[(ColumnSpan, String)],
-) -> Vec<TableColumn> {
-    let mut names = vec![String::new(); spans.len()];
-    for line in heading {
-        for (from, word) in words(line) {
-            if word.bytes().all(|byte| matches!(byte, b'-' | b'~')) {
-                continue;
-            }
-            let to = from + word.chars().count();
-            let overlap = |span: &ColumnSpan| span.to.min(to).saturating_sub(span.from.max(from));
-            let best = spans.iter().enumerate().max_by_key(|(_, span)| overlap(span));
-            let Some((at, span)) = best else { continue };
-            if overlap(span) > 0
-                && let Some(name) = names.get_mut(at)
-            {
-                if !name.is_empty() {
-                    name.push(' ');
-                }
-                name.push_str(word);
-            }
-        }
-    }
-    let group = |span: &ColumnSpan| {
-        let over = groups.iter().find(|(group, _)| group.from < span.to && span.from < group.to);
-        over.map_or("", |(_, name)| name.as_str())
-    };
-    spans.iter().zip(&names).map(|(span, name)| TableColumn::new(group(span), name)).collect()
-}
-
-fn words(line: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut at = 0;
-    line.split(' ').filter_map(move |word| {
-        let from = at;
-        at += word.chars().count() + 1;
-        (!word.is_empty()).then_some((from, word))
-    })
-}
-
 fn is_figure(word: &str) -> bool {
     word.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b',' | b'-' | b'+' | b'E' | b'#'))
         || word == "N/A"
@@ -358,7 +392,7 @@ fn cells<'l>(rule: &DashedLine, line: &CharacterLine<'l>) -> Option<Vec<&'l str>
             // If the word continues, it is the next column's number, or this is not a row.
             let begin =
                 (from..to).rev().find(|&place| !line.has_text_at(place)).map(|place| place + 1)?;
-            if !line.slice(begin, to).starts_with(|c: char| c.is_ascii_digit() || ".-".contains(c))
+            if !line.slice(begin, to).starts_with(|c: char| c.is_ascii_digit() || ".-#".contains(c))
             {
                 return None;
             }

@@ -7,6 +7,8 @@ use petal_awr::report::{Report, ReportKind};
 
 use super::csv::plain;
 
+const ABSENT: &str = "not in this report";
+
 pub fn render(reports: &[Report]) -> String {
     reports
         .iter()
@@ -25,7 +27,7 @@ fn of(report: &Report) -> String {
         let figure = (column.value)(report);
         let (printed, from) = match &figure {
             Some(figure) => (figure.as_printed.clone(), figure.section.to_string()),
-            None => (None, "not in this report".to_owned()),
+            None => (None, (column.reason)(report).unwrap_or_else(|| ABSENT.to_owned())),
         };
         let value = if figure.is_some() { plain(figure) } else { UNKNOWN.to_owned() };
         table.row([column.name, &value, column.unit, &printed.unwrap_or_default(), &from]);

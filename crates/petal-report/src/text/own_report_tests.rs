@@ -76,7 +76,6 @@ fn both_layers_are_side_by_side() {
     physical_read_blocks_per_s        90,220  blocks/s  Load Profile
     physical_write_blocks_per_s        1,210  blocks/s  Load Profile
     piops                             90,802  1/s       Instance Activity Stats + Instance Activity Stat
-    read_bytes_per_s             734,565,035  bytes/s   Instance Activity Stats
     read_p50_us                        1,000  us        Wait Event Histogram: upper bound of <1ms
     read_p95_us                        1,000  us        Wait Event Histogram: upper bound of <1ms
     read_p99_us                        2,000  us        Wait Event Histogram: upper bound of <2ms
@@ -86,11 +85,12 @@ fn both_layers_are_side_by_side() {
     redo_bytes_per_s                 512,346  bytes/s   Load Profile
     redo_synch_writes                   97.0  count     Instance Activity Stats
     total_bytes_per_s            745,231,701  bytes/s   Instance Activity Stats + Instance Activity Stat
+    total_read_bytes_per_s       734,565,035  bytes/s   Instance Activity Stats
     total_read_requests_per_s         89,678  1/s       Instance Activity Stats
+    total_write_bytes_per_s       10,666,667  bytes/s   Instance Activity Stats
     transactions_per_s                  20.0  1/s       Load Profile
     user_calls_per_s                    3.50  1/s       Load Profile
     user_commits                       6,000  count     Instance Activity Stats
-    write_bytes_per_s             10,666,667  bytes/s   Instance Activity Stats
     write_requests_per_s               1,133  1/s       Instance Activity Stats
     write_us                             125  us        Background Wait Events: time over waits
 
