@@ -5,7 +5,7 @@
 use petal_engine::{Result, Server, ServerFacts};
 use petal_model::numbers::decimal;
 use petal_model::record::facts::FactsProof;
-use petal_model::stats::facts::{FactChange, FactKind, Facts, LimitedProcesses};
+use petal_model::stats::facts::{FactChange, FactKind, FactValues, LimitedProcesses};
 use petal_model::stats::host::HostFacts;
 use petal_model::stats::target::Durability;
 
@@ -19,10 +19,10 @@ pub struct FactsWatch<'a> {
     server: Option<&'a dyn Server>,
     /// None if the host is not watched.
     processes: Option<LimitedProcesses>,
-    host: Facts,
+    host: FactValues,
     mark: Option<String>,
-    known: Facts,
-    limits: Facts,
+    known: FactValues,
+    limits: FactValues,
     durability: Option<Durability>,
     proof: FactsProof,
     /// Seconds after the trigger of the last looks at the server's facts and at the limits.
@@ -47,7 +47,7 @@ impl<'a> FactsWatch<'a> {
             processes,
             host: prepared.host.as_ref().map(HostFacts::settings).unwrap_or_default(),
             mark: None,
-            known: Facts::new(),
+            known: FactValues::new(),
             durability: prepared.details.durability.clone(),
             proof: FactsProof::default(),
             looked_s: 0.0,

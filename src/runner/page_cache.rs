@@ -1,15 +1,21 @@
 //! PAGE_CACHE_LIMIT: petal locks memory until about this much is left for the page cache, so that
-//! the reads of a server on this host, which use the page cache, become physical.
+//! the reads of a server on this host, which use the page cache, become physical. A limit on the
+//! server's control group does the same and leaves other programs alone: petal locks only if their
+//! memory fits, names the size first, and stops if the host lacks memory.
 //!
-//! The rest is the kernel's MemAvailable: free memory and reclaimable caches. Memory that others
-//! claim later, such as a server's cache that it has not touched yet, comes out of it too. The
-//! kernel frees the lock when petal ends, however it ends.
+//! The rest is the kernel's MemAvailable: free memory and reclaimable caches. The kernel frees the
+//! lock when petal ends, however it ends.
+
+use std::fs;
+use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
 
 use super::RunError;
 use petal_engine::{EngineError, Progress, ProgressUnit, Stop};
+use petal_judge::memory::{FULL_PERCENT_MAX, MAJOR_FAULTS_MAX};
 use petal_model::numbers::bytes as size;
+use petal_model::stats::os::{MemoryPressure, meminfo_bytes};
 
 /// Memory that is always left: the kernel and the server need room to work.
 pub const RESERVE_BYTES: u64 = 512 << 20;
@@ -17,6 +23,8 @@ pub const RESERVE_BYTES: u64 = 512 << 20;
 const PETAL_BYTES: u64 = 256 << 20;
 /// Bytes locked at a time, so that progress is visible and a signal is handled.
 const CHUNK_BYTES: u64 = 128 << 20;
+/// Time over which the pressure on memory is judged.
+const PRESSURE_TIME: Duration = Duration::from_secs(1);
 
 /// Locked memory, freed on drop.
 #[derive(Debug, Default)]
@@ -30,22 +38,62 @@ impl LockedMemory {
     }
 }
 
-/// Locks memory until about `limit_bytes` of `available_bytes` are available. Locks nothing if less
-/// is available already. `group_bytes` is the remaining limit of petal's control group, if it has
-/// one.
+/// The memory of a host, and the claims on it, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct HostMemory {
+    /// None if /proc/meminfo does not say.
+    pub available: Option<u64>,
+    /// Remaining limit of petal's control group, if it has one.
+    pub group_room: Option<u64>,
+    /// Files that programs have in memory, such as themselves.
+    mapped: u64,
+    /// Cache of the server that it has not used yet.
+    unclaimed: u64,
+}
+
+impl HostMemory {
+    /// Reads the memory of this host, with a server that may use so much cache.
+    pub fn read(cache_bytes: Option<u64>, group_room: Option<u64>) -> Self {
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let of = |key: &str| meminfo_bytes(&meminfo, key);
+        let shared = of("Shmem").unwrap_or(0);
+        let in_use = shared.saturating_add(of("AnonPages").unwrap_or(0));
+        Self {
+            available: of("MemAvailable"),
+            group_room,
+            mapped: of("Mapped").unwrap_or(0).saturating_sub(shared),
+            unclaimed: cache_bytes.unwrap_or(0).saturating_sub(in_use),
+        }
+    }
+
+    /// The least limit in which the memory of others fits.
+    fn needed(self) -> u64 {
+        RESERVE_BYTES.saturating_add(self.mapped).saturating_add(self.unclaimed)
+    }
+}
+
+/// Locks memory until about `limit_bytes` are available. Locks nothing if less is available already.
+/// `otherwise` is the command that limits the server's page cache alone.
 pub fn limit(
     limit_bytes: u64,
-    available_bytes: Option<u64>,
-    group_bytes: Option<u64>,
+    memory: HostMemory,
+    otherwise: Option<&str>,
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Result<LockedMemory, RunError> {
-    let needed = bytes_to_lock(limit_bytes, available_bytes, group_bytes)?;
+    let needed = bytes_to_lock(limit_bytes, memory, otherwise)?;
     let mut locked = LockedMemory::default();
     if needed == 0 {
         return Ok(locked);
     }
+    progress.note(&format!(
+        "PAGE_CACHE_LIMIT={} locks {} of this host's memory until the run ends{}",
+        size(limit_bytes),
+        size(needed),
+        instead(otherwise)
+    ));
     progress.phase("locking memory", needed, ProgressUnit::Bytes);
+    let mut pressure = PressureWatch::begin();
     while locked.bytes() < needed {
         if stop.is_requested() {
             return Err(EngineError::Interrupted.into());
@@ -62,41 +110,94 @@ pub fn limit(
             })?;
         locked.chunks.push(chunk);
         progress.advance(bytes);
+        if pressure.is_high() == Some(true) {
+            return Err(RunError::Environment(format!(
+                "PAGE_CACHE_LIMIT={}: with {} locked, programs on this host waited for their own \
+                 pages; petal freed it; give a larger limit{}",
+                size(limit_bytes),
+                size(locked.bytes()),
+                instead(otherwise)
+            )));
+        }
     }
     Ok(locked)
 }
 
-/// Returns the bytes to lock so that `limit_bytes` of `available_bytes` are left.
+/// Pressure on the host's memory, judged about once a second.
+pub struct PressureWatch {
+    since: Instant,
+    then: MemoryPressure,
+}
+
+impl PressureWatch {
+    pub fn begin() -> Self {
+        Self { since: Instant::now(), then: MemoryPressure::read() }
+    }
+
+    /// Whether programs lacked memory since the last judged second; None until a second has passed.
+    pub fn is_high(&mut self) -> Option<bool> {
+        let seconds = self.since.elapsed().as_secs_f64();
+        if seconds < PRESSURE_TIME.as_secs_f64() {
+            return None;
+        }
+        let now = MemoryPressure::read();
+        let (full, faults) = now.since(self.then, seconds);
+        *self = Self { since: Instant::now(), then: now };
+        Some(faults >= MAJOR_FAULTS_MAX && full.is_none_or(|full| full > FULL_PERCENT_MAX))
+    }
+}
+
+fn instead(command: Option<&str>) -> String {
+    command.map_or_else(String::new, |command| {
+        format!("; better, limit the server's control group alone: {command}")
+    })
+}
+
+/// Returns the bytes to lock so that `limit_bytes` of the available memory are left.
 fn bytes_to_lock(
     limit_bytes: u64,
-    available_bytes: Option<u64>,
-    group_bytes: Option<u64>,
+    memory: HostMemory,
+    otherwise: Option<&str>,
 ) -> Result<u64, RunError> {
     let asked = size(limit_bytes);
     if limit_bytes < RESERVE_BYTES {
         return Err(RunError::Setting(format!(
-            "PAGE_CACHE_LIMIT={asked}: less than {} would be left for everything on this host; give \
-             at least that",
+            "PAGE_CACHE_LIMIT={asked}: give at least {}",
             size(RESERVE_BYTES)
         )));
     }
-    let Some(available) = available_bytes else {
+    let Some(available) = memory.available else {
         return Err(RunError::Environment(format!(
             "PAGE_CACHE_LIMIT={asked}: cannot read MemAvailable from /proc/meminfo"
         )));
     };
-    let needed = available.saturating_sub(limit_bytes);
-    match group_bytes {
-        Some(allowed) if needed > 0 && needed.saturating_add(PETAL_BYTES) > allowed => {
+    let to_lock = available.saturating_sub(limit_bytes);
+    if to_lock == 0 {
+        return Ok(0);
+    }
+    if limit_bytes < memory.needed() {
+        return Err(RunError::Environment(format!(
+            "PAGE_CACHE_LIMIT={asked}: {} would be locked, and the rest is too small for others: \
+             {} of programs' files, and {} of the server's cache that it has not used yet; \
+             give at least {}{}",
+            size(to_lock),
+            size(memory.mapped),
+            size(memory.unclaimed),
+            size(memory.needed()),
+            instead(otherwise)
+        )));
+    }
+    match memory.group_room {
+        Some(allowed) if to_lock.saturating_add(PETAL_BYTES) > allowed => {
             Err(RunError::Environment(format!(
                 "PAGE_CACHE_LIMIT: petal's control group allows {} more, of which petal itself needs \
-                 some, and {} would have to be locked; run petal outside of it, or put the server \
-                 into a group with a memory limit instead",
+                 some, and {} would have to be locked; run petal outside of it{}",
                 size(allowed),
-                size(needed)
+                size(to_lock),
+                instead(otherwise)
             )))
         }
-        _ => Ok(needed),
+        _ => Ok(to_lock),
     }
 }
 
@@ -106,38 +207,66 @@ mod tests {
     use petal_engine::Silent;
     use proptest::prelude::*;
 
+    fn host(available: u64, group_room: Option<u64>) -> HostMemory {
+        HostMemory { available: Some(available), group_room, ..HostMemory::default() }
+    }
+
     proptest! {
         #[test]
         fn the_unlocked_rest_is_the_limit_or_all_memory(limit in 0u64..1 << 40, available in 0u64..1 << 40) {
-            match bytes_to_lock(limit, Some(available), None) {
+            match bytes_to_lock(limit, host(available, None), None) {
                 Ok(locked) => prop_assert_eq!(available - locked, available.min(limit)),
                 Err(_) => prop_assert!(limit < RESERVE_BYTES),
             }
+        }
+
+        #[test]
+        fn memory_is_locked_only_if_the_rest_holds_what_others_use(
+            limit in RESERVE_BYTES..1 << 36,
+            mapped in 0u64..1 << 35,
+            unclaimed in 0u64..1 << 35,
+        ) {
+            let memory = HostMemory { mapped, unclaimed, ..host(1 << 40, None) };
+            let fits = limit >= RESERVE_BYTES + mapped + unclaimed;
+            prop_assert_eq!(bytes_to_lock(limit, memory, None).is_ok(), fits);
+            // Nothing is locked, so that nothing needs to fit.
+            let small = HostMemory { available: Some(limit), ..memory };
+            prop_assert_eq!(bytes_to_lock(limit, small, None).unwrap(), 0);
         }
     }
 
     #[test]
     fn limits_that_cannot_be_kept_are_refused() {
         let text = |result: Result<u64, RunError>| result.unwrap_err().to_string();
-        assert!(text(bytes_to_lock(RESERVE_BYTES - 1, Some(1 << 40), None)).contains("512 MiB"));
-        assert!(text(bytes_to_lock(1 << 30, None, None)).contains("/proc/meminfo"));
-        let small_group = text(bytes_to_lock(1 << 30, Some(8 << 30), Some(2 << 30)));
-        // Only if petal itself is not killed for lack of memory.
-        assert!(bytes_to_lock(1 << 30, Some(2 << 30), Some((1 << 30) + PETAL_BYTES)).is_ok());
-        assert!(bytes_to_lock(1 << 30, Some(2 << 30), Some(1 << 30)).is_err());
-        assert!(bytes_to_lock(2 << 30, Some(1 << 30), Some(0)).is_ok(), "nothing is locked");
+        let small = bytes_to_lock(RESERVE_BYTES - 1, host(1 << 40, None), None);
+        assert!(text(small).ends_with("give at least 512 MiB"));
+        let unknown = HostMemory::default();
+        assert!(text(bytes_to_lock(1 << 30, unknown, None)).contains("/proc/meminfo"));
+        let small_group = text(bytes_to_lock(1 << 30, host(8 << 30, Some(2 << 30)), None));
         assert!(
             small_group.contains("7.00 GiB") && small_group.contains("2.00 GiB"),
             "{small_group}"
         );
+        // Only if petal itself is not killed for lack of memory.
+        let just = host(2 << 30, Some((1 << 30) + PETAL_BYTES));
+        assert!(bytes_to_lock(1 << 30, just, None).is_ok());
+        assert!(bytes_to_lock(1 << 30, host(2 << 30, Some(1 << 30)), None).is_err());
+        assert!(bytes_to_lock(2 << 30, host(1 << 30, Some(0)), None).is_ok(), "nothing is locked");
+        let busy = HostMemory { mapped: 1 << 30, ..host(8 << 30, None) };
+        let refused = text(bytes_to_lock(1 << 30, busy, Some("echo 1G > FILE")));
+        for words in ["7.00 GiB would be locked", "1.00 GiB of programs' files", "1.50 GiB"] {
+            assert!(refused.contains(words), "{refused}");
+        }
+        assert!(refused.ends_with("the server's control group alone: echo 1G > FILE"), "{refused}");
     }
 
     #[test]
     fn memory_is_really_locked_and_freed() {
-        let available = petal_model::stats::os::available_bytes().unwrap();
+        let memory = HostMemory { mapped: 0, ..HostMemory::read(None, None) };
         let (wanted, stop) = (48 << 20, Stop::unlimited(Default::default()));
         let before = locked_kib();
-        let locked = limit(available - wanted, Some(available), None, &Silent, &stop).unwrap();
+        let left = memory.available.unwrap() - wanted;
+        let locked = limit(left, memory, None, &Silent, &stop).unwrap();
         assert_eq!(locked.bytes(), wanted);
         assert!(locked_kib() >= before + (wanted >> 10), "{} KiB", locked_kib());
         drop(locked);

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use petal_engine::{EngineError, ProgressUnit, Stop};
+use petal_judge::memory;
 use petal_model::numbers::bytes;
 use petal_model::settings::error::where_from;
 use petal_model::settings::{WarmUp, trust};
@@ -11,11 +12,11 @@ use petal_model::stats::cgroup::Groups;
 use petal_model::stats::clock::ClockState;
 use petal_model::stats::devices::{self, DataDevices, Roots};
 use petal_model::stats::host::HostFacts;
-use petal_model::stats::os::{self, DatabaseLocation, OsInterval, Probe};
+use petal_model::stats::os::{DatabaseLocation, OsInterval, Probe};
 use petal_model::stats::target::{Settled, Target, TargetDetails};
 
 use super::job::{Job, Prepared};
-use super::page_cache::LockedMemory;
+use super::page_cache::{HostMemory, LockedMemory};
 use super::written::{self, Writing};
 use super::{RunError, limits, page_cache, quiet};
 
@@ -70,7 +71,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
     let host = watched.then(|| {
         HostFacts::collect_with(devices.as_ref(), &petal_engine::server_processes(job.engine))
     });
-    let locked = limit_page_cache(job, &details)?;
+    let locked = limit_page_cache(job, &target, &details, host.as_ref())?;
     let server_clock = job.engine.server().and_then(|server| server.clock());
     let clock_ahead_s = server_clock.filter(|_| !details.local).map(|clock| clock.ahead_s);
     let clock = if details.local || !watched { None } else { ClockState::ask() };
@@ -194,10 +195,13 @@ fn timed<T>(source: Result<T, String>) -> (Option<T>, Option<String>) {
     }
 }
 
-/// Locks memory for PAGE_CACHE_LIMIT, if it is set, until the record is put together.
+/// Locks memory for PAGE_CACHE_LIMIT, if it is set, until the record is put together. A server whose
+/// control group limits its page cache as much needs no lock.
 fn limit_page_cache(
     job: &Job<'_>,
+    target: &Target,
     details: &TargetDetails,
+    host: Option<&HostFacts>,
 ) -> Result<Option<LockedMemory>, RunError> {
     let Some(limit_bytes) = job.settings.page_cache_limit else { return Ok(None) };
     if !details.local {
@@ -209,9 +213,31 @@ fn limit_page_cache(
             details.host_unseen.as_ref().map_or_else(String::new, |why| format!(" ({why})")),
         )));
     }
-    let group_bytes = Groups::of(&Roots::default(), "self").memory_room().map(|(bytes, _)| bytes);
+    let watched;
+    let host = match host {
+        Some(host) => host,
+        None => {
+            let servers = petal_engine::server_processes(job.engine);
+            watched = HostFacts::collect_with(None, &servers);
+            &watched
+        }
+    };
+    let group = host.server_memory.as_ref();
+    if let Some(room) = group.and_then(|group| group.room_bytes).filter(|room| *room <= limit_bytes)
+    {
+        job.watch.note(&format!(
+            "PAGE_CACHE_LIMIT={}: the server's control group leaves {} to the page cache, so petal \
+             locks nothing",
+            bytes(limit_bytes),
+            bytes(room)
+        ));
+        return Ok(None);
+    }
+    let group_room = Groups::of(&Roots::default(), "self").memory_room().map(|(bytes, _)| bytes);
+    let memory = HostMemory::read(target.cache_bytes, group_room);
+    let otherwise = memory::limit_command(target, details, host, limit_bytes);
     let stop = Stop::unlimited(job.signals.clone());
-    Ok(Some(page_cache::limit(limit_bytes, os::available_bytes(), group_bytes, job.watch, &stop)?))
+    Ok(Some(page_cache::limit(limit_bytes, memory, otherwise.as_deref(), job.watch, &stop)?))
 }
 
 /// Returns other petal runs on the same data, without the expected number of other shares of this

@@ -35,6 +35,7 @@ use super::facts::FactsWatch;
 use super::hooks::{HookError, Waiting};
 use super::job::{Job, Prepared};
 use super::neighbours::Neighbours;
+use super::page_cache::PressureWatch;
 use super::prepare::{prepare, unexpected_runs};
 use super::reconnect::Reconnects;
 use super::sampler::{Parts, Sampler, SessionCounts};
@@ -57,6 +58,8 @@ const HANGS: Duration = Duration::from_secs(2);
 const HANGS_UNSEEN: Duration = Duration::from_secs(6);
 /// Maximum wait after a signal for the target's storage to answer at a run's end.
 const END_LIMIT: Duration = Duration::from_secs(15);
+/// Seconds in a row in which programs lack memory, after which petal frees its lock.
+const STARVED_SECONDS: u32 = 3;
 const POLL: Duration = Duration::from_millis(100);
 const HOOK_LIMIT: Duration = Duration::from_secs(600);
 const HOOK_NAMED_AFTER: Duration = Duration::from_secs(10);
@@ -311,6 +314,7 @@ fn follow<'scope>(
     let mut stop_control = StopControl { stop_at: bounds.deadline, cancelled_at: None, blocked };
     let terms = steady_terms(job, prepared);
     let mut proven_from_s = None;
+    let mut starved = prepared.locked.as_ref().map(|_| StarvedHost::new());
     loop {
         let is_over = pool.wait(sampler.due().min(Instant::now() + POLL));
         if is_over {
@@ -337,6 +341,15 @@ fn follow<'scope>(
                 pool.wake();
             }
         }
+        if starved.as_mut().is_some_and(StarvedHost::is_proven)
+            && !bounds.enough.swap(true, Ordering::Relaxed)
+        {
+            job.watch.note(
+                "the run ends, because the locked memory (PAGE_CACHE_LIMIT) starves the host",
+            );
+            stop_control.stop_at = now;
+            pool.wake();
+        }
         if neighbours.is_some_and(Neighbours::has_given_up)
             && !bounds.enough.swap(true, Ordering::Relaxed)
         {
@@ -352,6 +365,27 @@ fn follow<'scope>(
     });
     let suspended = suspension.and_then(SuspensionWatch::end);
     (pool, RunObservations { until_steady, suspended })
+}
+
+/// A host on which petal locked memory: programs that lack memory for some seconds starve.
+struct StarvedHost {
+    pressure: PressureWatch,
+    seconds: u32,
+}
+
+impl StarvedHost {
+    fn new() -> Self {
+        Self { pressure: PressureWatch::begin(), seconds: 0 }
+    }
+
+    fn is_proven(&mut self) -> bool {
+        match self.pressure.is_high() {
+            Some(true) => self.seconds += 1,
+            Some(false) => self.seconds = 0,
+            None => {}
+        }
+        self.seconds >= STARVED_SECONDS
+    }
 }
 
 /// Time at which the sessions are to stop, and time since when operations are cancelled.

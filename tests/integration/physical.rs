@@ -187,6 +187,13 @@ fn mebibytes(file: &str, name: &str) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() >> 10
 }
 
+/// The process that started this one.
+fn parent_of(process: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+    line.trim().to_owned()
+}
+
 #[test]
 fn memory_that_leaves_little_to_the_page_cache_is_locked_in_a_run_and_free_after_a_kill() {
     if !server_postgres::is_there() {
@@ -206,12 +213,30 @@ fn memory_that_leaves_little_to_the_page_cache_is_locked_in_a_run_and_free_after
         let args = ["run", "--run-time", "100", "--update-pct", "0", "--db", &url];
         work.petal([&args[..], &["--page-cache-limit", limit]].concat())
     };
-    run("511M").exits(2).telling(&["PAGE_CACHE_LIMIT", "512 MiB"]);
+    run("511M").exits(2).telling(&["PAGE_CACHE_LIMIT", "give at least 512 MiB"]);
+    // Others have their own programs in memory, at least.
+    let refused = ["would be locked", "of programs' files", "give at least", "petal-server"];
+    run("512M").exits(3).telling(&refused);
     assert!(work.runs().is_empty());
+    if let Some(group) = ControlGroup::with("memory", "memory.limit_in_bytes", "64G") {
+        let process = server.answers("limited", &["SELECT pg_backend_pid()"]);
+        let parent = parent_of(&process[0]);
+        group.set("cgroup.procs", &parent);
+        let args = ["run", "--run-time", "1", "--db", &url, "--page-cache-limit", "65G"];
+        work.petal(args).exits(0).telling(&["server's control group leaves", "locks nothing"]);
+        let command = format!("echo 832M > {}", group.file("memory.limit_in_bytes").display());
+        let checked = work.petal(["check", "--full", "--db", &url]).ends();
+        assert!(checked.stdout.contains(&command), "{}", checked.stdout);
+        // Its processes leave it before it is removed.
+        fs::write("/sys/fs/cgroup/memory/cgroup.procs", &parent).unwrap();
+        fs::remove_dir_all(work.path("petal-results")).unwrap();
+    }
     // Two GiB less than there is, of which others on this host may take most meanwhile.
     let left = available() - 2048;
     let mut running = run(&format!("{left}M")).start();
     running.until("a second of a run", || !work.journal().is_empty());
+    let said = running.said();
+    assert!(said.contains("of this host's memory until the run ends"), "{said}");
     let locked = mebibytes(&format!("/proc/{}/status", running.id()), "VmLck:");
     assert!(locked > 128, "{locked} MiB are locked");
     // What is available changes with whatever else goes on here; what is locked does not.

@@ -453,6 +453,10 @@ impl ControlGroup {
         Some(group)
     }
 
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
     /// Changes a limit.
     pub fn set(&self, limit: &str, text: &str) {
         fs::write(self.0.join(limit), text).unwrap();

@@ -19,7 +19,7 @@ use petal_model::record::server_report::ServerReport;
 use petal_model::record::verification::Recovery;
 use petal_model::settings::table::EngineSupport;
 use petal_model::stats::counters::Counters;
-use petal_model::stats::facts::Facts;
+use petal_model::stats::facts::FactValues;
 use petal_model::stats::os::ServerProcesses;
 use petal_model::stats::server_work::ServerWork;
 use petal_model::stats::target::{
@@ -260,7 +260,7 @@ pub trait Server: Send + Sync {
 /// Facts about the servers of a run that must hold until its end.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServerFacts {
-    pub facts: Facts,
+    pub facts: FactValues,
     /// Durability by these facts, the weakest of the servers'.
     pub durability: Option<Durability>,
 }

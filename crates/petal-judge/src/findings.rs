@@ -6,8 +6,8 @@ use super::judgement::{Judgement, NoFinding, NotJudged, unknown};
 use super::steady::judge as steady;
 use super::trust::ROWS_MISSING;
 use super::{
-    calibration, changes, driver_hosts, fresh, interference, io_limits, limits, others, outages,
-    physical, server_report, settings, trust, waterfall, write_ledger, writes,
+    calibration, changes, driver_hosts, fresh, interference, io_limits, limits, memory, others,
+    outages, physical, server_report, settings, trust, waterfall, write_ledger, writes,
 };
 use petal_model::record::{Finding, Run};
 
@@ -38,6 +38,7 @@ const RULES: &[Rule] = &[
     ("server-changed", Whole, changes::server),
     ("settings-changed", Whole, changes::settings),
     ("limits-changed", Whole, changes::limits),
+    ("memory-pressure", Whole, memory::pressure),
     ("bad-blocks", Whole, trust::bad_blocks),
     ("io-errors", Whole, trust::io_errors),
     (ROWS_MISSING, Whole, trust::rows_missing),

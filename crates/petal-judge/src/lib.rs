@@ -41,6 +41,7 @@ mod level;
 mod limited_by;
 mod limits;
 pub mod log_writes;
+pub mod memory;
 pub mod next_cell;
 mod other_processors;
 mod others;

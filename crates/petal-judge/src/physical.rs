@@ -8,6 +8,7 @@ use super::judgement::{
     NoFinding::{self, Clear},
     advised, clear_if, error, info, known, seen, unknown, warning,
 };
+use super::memory;
 use super::served::{self, ReadsServed};
 use petal_model::numbers::bytes as size;
 use petal_model::record::Run;
@@ -104,11 +105,15 @@ fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
         );
     }
     let hint = match page_cache_remedy(run) {
-        PageCacheRemedy::DirectIo => "Use DIRECT_IO=TRUE, or a data set several times the memory.",
-        PageCacheRemedy::Limit => "Use PAGE_CACHE_LIMIT, or a data set several times the memory.",
-        PageCacheRemedy::MoreData => "Use a data set several times the memory.",
+        PageCacheRemedy::DirectIo => "DIRECT_IO=TRUE, or ".to_owned(),
+        PageCacheRemedy::Limit => match memory::limit_command_of(run) {
+            Some(command) => format!("a limit on the server's control group ({command}), or "),
+            None => "PAGE_CACHE_LIMIT, or ".to_owned(),
+        },
+        PageCacheRemedy::MoreData => String::new(),
     };
-    not_from(run, &served, "were served by the operating system's page cache", hint)
+    let hint = format!("Use {hint}a data set several times the memory.");
+    not_from(run, &served, "were served by the operating system's page cache", &hint)
 }
 
 /// A way past the page cache.

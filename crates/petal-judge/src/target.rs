@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::host::{Check, CheckResult, judged};
+use super::memory;
 use petal_model::numbers::{bytes, counted, whole};
 use petal_model::stats::host::HostFacts;
 use petal_model::stats::target::{
@@ -80,11 +81,13 @@ pub fn data(
     let why = "Reads of data that fit into a cache do not reach the device: a test of physical \
                reads needs several times as much as the memory that may hold them.";
     // A page cache can be limited for a server on this host that uses it.
-    let advice = match details.local && !details.in_process && !passes_page_cache {
-        true => "petal setup --replace -s N --scale SIZE   # or run with PAGE_CACHE_LIMIT=1G",
-        false => "petal setup --replace -s N --scale SIZE",
-    };
-    judged("data", why, (value, verdict, advice))
+    let mut advice = "petal setup --replace -s N --scale SIZE".to_owned();
+    if details.local && !details.in_process && !passes_page_cache {
+        let command = memory::limit_command(target, details, host, memory::PAGE_CACHE_BYTES);
+        advice += "   # or limit the page cache of the server: ";
+        advice += &command.unwrap_or_else(|| "run with PAGE_CACHE_LIMIT=2G".to_owned());
+    }
+    judged("data", why, (value, verdict, advice.as_str()))
 }
 
 /// Checks whether the database times its reads for petal; None if petal times them.

@@ -36,6 +36,7 @@ pub fn describe(shared: &Shared, metas: &[KeyedMeta]) -> Result<(Target, TargetD
     let details = TargetDetails {
         local: true,
         in_process: true,
+        reads_by_faults: true,
         settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
         data_files: metas.iter().map(|meta| shared.folder.file(meta.about.schema)).collect(),
         clock_resolution_ns: 1,

@@ -3,7 +3,7 @@
 use super::client::{Client, Error};
 use super::describe::{ServerSettings, durability};
 use petal_engine::ServerFacts;
-use petal_model::stats::facts::{FactKind, Facts};
+use petal_model::stats::facts::{FactKind, FactValues};
 
 /// Variables that are the server's state, by how their names begin, and those of which each session
 /// of petal has its own value.
@@ -20,7 +20,8 @@ pub fn of_server(client: &mut Client) -> Result<ServerFacts, Error> {
     let durability = Some(durability(&settings));
     let is_setting = |name: &str| !NO_SETTINGS.iter().any(|state| name.starts_with(state));
     let settings = settings.into_iter().filter(|(name, _)| is_setting(name));
-    let facts: Facts = settings.map(|(name, value)| ((FactKind::Setting, name), value)).collect();
+    let facts: FactValues =
+        settings.map(|(name, value)| ((FactKind::Setting, name), value)).collect();
     Ok(ServerFacts { facts, durability })
 }
 

@@ -7,7 +7,7 @@ use super::answer::pairs;
 use super::client::Client;
 use super::plan::{PRIVILEGED, session_settings};
 use petal_engine::{Result, ServerFacts};
-use petal_model::stats::facts::{FactKind, Facts};
+use petal_model::stats::facts::{FactKind, FactValues};
 use petal_model::stats::target::Durability;
 
 const ASKING: &str = "asking for its settings";
@@ -39,7 +39,7 @@ pub fn of_server(client: &mut Client) -> Result<ServerFacts> {
         !own.contains(&name) && !OF_STATE.contains(&name) && PRIVILEGED.iter().all(|p| p.0 != name)
     };
     let settings = settings.into_iter().filter(|(name, _)| is_of_server(name));
-    let mut facts: Facts =
+    let mut facts: FactValues =
         settings.map(|(name, value)| ((FactKind::Setting, name), value)).collect();
     facts.insert((FactKind::Start, "start of the server".to_owned()), started);
     Ok(ServerFacts { facts, durability })

@@ -53,6 +53,11 @@ pub const EFFECTS: &[Effect] = &[
     invalid("io-errors", "calls on the database's files or checkpoints failed", next::check),
     invalid("incomplete-hosts", "a driver host left no whole record", next::the_same),
     invalid(
+        "memory-pressure",
+        "all tasks waited for memory over 5 % of the time, with 20 major page faults a second or more",
+        next::check,
+    ),
+    invalid(
         "settings-changed",
         "a listed setting of the server changed in the run",
         next::the_same,

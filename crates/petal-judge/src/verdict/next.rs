@@ -5,6 +5,7 @@ use petal_model::record::conclusions::{LimitedBy, Limiter};
 use petal_model::settings::Origin;
 use petal_model::settings::table::{self, CommandKind};
 
+use crate::memory;
 use crate::physical::{self, PageCacheRemedy};
 
 /// Multiple of the memory from which on a page cache serves few of the reads.
@@ -68,7 +69,10 @@ fn load_beyond(run: &Run, cache_bytes: u64) -> String {
 pub(super) fn past_the_page_cache(run: &Run) -> String {
     match physical::page_cache_remedy(run) {
         PageCacheRemedy::DirectIo => again(run, &[("direct-io", "true")]),
-        PageCacheRemedy::Limit => again(run, &[("page-cache-limit", "512M")]),
+        PageCacheRemedy::Limit => match memory::limit_command_of(run) {
+            Some(command) => format!("{command} {}", again(run, &[])),
+            None => again(run, &[("page-cache-limit", "2G")]),
+        },
         PageCacheRemedy::MoreData => load_more(run),
     }
 }

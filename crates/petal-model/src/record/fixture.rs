@@ -141,6 +141,7 @@ fn target_details() -> TargetDetails {
         host_unseen: None,
         io_untimed: None,
         in_process: true,
+        reads_by_faults: false,
         session_cache_bytes: None,
         settings: vec![
             ("journal_mode".into(), "wal".into()),

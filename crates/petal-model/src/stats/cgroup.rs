@@ -137,6 +137,20 @@ impl Groups {
         limits.map(|(group, limit, file)| (limit, format!("{}/{file}", group.shown))).min()
     }
 
+    /// The innermost group of the memory with the name of its limit's file, if petal is not in it and
+    /// it is not the top; else the top.
+    pub fn memory_group(&self, petal: &Self) -> Option<(String, &'static str, bool)> {
+        let (own, top) = (self.memory.first()?, self.memory.last()?);
+        let has_petal = petal.memory.iter().any(|group| group.inside == own.inside);
+        let group = if has_petal { top } else { own };
+        let files = [MEMORY[0], MEMORY[2]];
+        // The top of the second hierarchy has no limits.
+        let file = files.into_iter().find(|file| own.folder.join(file).exists());
+        let file =
+            file.or_else(|| top.folder.join("cgroup.controllers").exists().then_some(files[0]))?;
+        Some((group.shown.clone(), file, !has_petal))
+    }
+
     /// Bytes that the groups still allow their processes (the limit less the bytes in use that
     /// cannot be reclaimed), and the file with that limit. `None` if nothing limits them.
     pub fn memory_room(&self) -> Option<(u64, String)> {
@@ -377,6 +391,27 @@ mod tests {
         );
         assert_eq!((clock.read().periods, clock.read().throttled_periods), (Some(5), Some(4)));
         assert_eq!(Groups::of(&tree.roots(), "72").clock().read(), GroupTime::default());
+    }
+
+    #[test]
+    fn a_servers_group_is_limited_alone_or_below_the_top() {
+        let group = |server: &str, petal: &str| {
+            let tree = Recorded::of(
+                "/sys/fs/cgroup/cgroup.procs = 1
+/sys/fs/cgroup/cgroup.controllers = memory
+/sys/fs/cgroup/db/cgroup.procs = 71
+/sys/fs/cgroup/db/memory.max = max
+",
+            );
+            tree.write("/proc/71/cgroup", &format!("0::{server}"));
+            tree.write("/proc/self/cgroup", &format!("0::{petal}"));
+            let petal = Groups::of(&tree.roots(), "self");
+            Groups::of(&tree.roots(), "71").memory_group(&petal)
+        };
+        let of = |folder: &str, separate| Some((folder.to_owned(), "memory.max", separate));
+        assert_eq!(group("/db", "/"), of("/sys/fs/cgroup/db", true));
+        assert_eq!(group("/db", "/db"), of("/sys/fs/cgroup", false));
+        assert_eq!(group("/", "/"), of("/sys/fs/cgroup", false));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub enum FactKind {
 }
 
 /// Values by kind and name.
-pub type Facts = BTreeMap<(FactKind, String), String>;
+pub type FactValues = BTreeMap<(FactKind, String), String>;
 
 /// A fact that had another value later.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub struct FactChange {
 
 impl FactChange {
     /// All differences between two looks.
-    pub fn between(before: &Facts, after: &Facts, between_s: (f64, f64)) -> Vec<Self> {
+    pub fn between(before: &FactValues, after: &FactValues, between_s: (f64, f64)) -> Vec<Self> {
         let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
         let changed = names.into_iter().filter(|name| before.get(name) != after.get(name));
         let change = |name: &(FactKind, String)| Self {
@@ -100,8 +100,8 @@ impl LimitedProcesses {
     }
 
     /// Limits of control groups, and processors that may be used: a few small files.
-    pub fn limits(&self) -> Facts {
-        let mut facts = Facts::new();
+    pub fn limits(&self) -> FactValues {
+        let mut facts = FactValues::new();
         for (whose, process) in &self.processes {
             let files = Groups::of(&self.roots, process).limit_files();
             facts.extend(files.into_iter().map(|(file, text)| ((FactKind::Limit, file), text)));
@@ -116,7 +116,7 @@ impl LimitedProcesses {
 
 impl HostFacts {
     /// Settings of the kernel and of the devices that somebody may change.
-    pub fn settings(&self) -> Facts {
+    pub fn settings(&self) -> FactValues {
         let idle = self.deepest_idle.as_ref().map(|state| state.name.clone());
         let mut all = vec![
             ("processors' governor".to_owned(), self.governor.clone()),
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::stats::devices::recorded::Recorded;
 
-    fn facts(all: &[(FactKind, &str, &str)]) -> Facts {
+    fn facts(all: &[(FactKind, &str, &str)]) -> FactValues {
         all.iter().map(|(kind, name, value)| ((*kind, (*name).into()), (*value).into())).collect()
     }
 

@@ -48,6 +48,9 @@ pub struct HostFacts {
     pub memory_limit_file: Option<String>,
     /// Limits of control groups on the devices of the stack: petal's own, and a server's.
     pub io_limits: Vec<IoLimit>,
+    /// The control group whose limit on memory would hold for a server on this host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_memory: Option<ServerMemory>,
     /// The governor of the processors' clocks; several if processors differ.
     pub governor: Option<String>,
     pub deepest_idle: Option<IdleState>,
@@ -84,6 +87,30 @@ pub struct RaidResync {
     pub work: String,
 }
 
+/// The control group of a server's memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerMemory {
+    /// The server's process that started the others, or the only one.
+    pub process: u32,
+    /// Folder of the group; of the top group if the server is in no other, or shares it with petal.
+    pub folder: String,
+    /// True for a group that is not the top, and that petal is not in.
+    pub is_separate: bool,
+    /// File with the limit, in each group.
+    pub file: String,
+    /// Bytes that the group allows more, if it has a limit.
+    pub room_bytes: Option<u64>,
+}
+
+impl ServerMemory {
+    fn of(groups: &Groups, petal: &Groups, process: u32) -> Option<Self> {
+        let (folder, file, is_separate) = groups.memory_group(petal)?;
+        let room_bytes = groups.memory_room().map(|(bytes, _)| bytes);
+        let file = file.to_owned();
+        Some(Self { process, folder, is_separate, file, room_bytes })
+    }
+}
+
 /// This host's name, as it calls itself.
 pub fn own_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
@@ -111,9 +138,12 @@ impl HostFacts {
     pub fn collect_with(devices: Option<&DataDevices>, servers: &[ServerProcesses]) -> Self {
         let mut host = Self::collect(devices);
         let roots = devices.map_or_else(Roots::default, |devices| devices.roots.clone());
+        let own = Groups::of(&roots, "self");
         for server in servers {
             let groups = Groups::of(&roots, &server.parent.to_string());
             host.io_limits.extend(groups.io_limits(&host.storage, true));
+            host.server_memory =
+                host.server_memory.or_else(|| ServerMemory::of(&groups, &own, server.parent));
         }
         host
     }
@@ -143,6 +173,7 @@ impl HostFacts {
             memory_limit_bytes: memory_limit.as_ref().map(|limit| limit.0),
             memory_limit_file: memory_limit.map(|limit| limit.1),
             io_limits: groups.io_limits(layers, false),
+            server_memory: None,
             governor: governor(roots),
             deepest_idle: deepest_idle(roots),
             swap_total_bytes: memory("SwapTotal"),

@@ -62,6 +62,9 @@ pub struct TargetDetails {
     pub host_unseen: Option<String>,
     /// True when the database runs inside petal's own process: its processor time is petal's.
     pub in_process: bool,
+    /// True if it reads its data by page faults.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reads_by_faults: bool,
     /// Bytes of one schema in one session's own cache; `None` if sessions share a cache.
     pub session_cache_bytes: Option<u64>,
     /// Settings that decide durability and I/O, by the database's own names.

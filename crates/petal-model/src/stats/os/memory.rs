@@ -14,6 +14,34 @@ pub fn meminfo_bytes(meminfo: &str, key: &str) -> Option<u64> {
     number_after(meminfo, key)?.checked_mul(1024)
 }
 
+/// Pressure on this host's memory since its start.
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryPressure {
+    /// Microseconds in which all tasks that could work waited for memory; None if it is not counted.
+    full_us: Option<u64>,
+    /// Page faults that waited for a device.
+    major_faults: u64,
+}
+
+impl MemoryPressure {
+    pub fn read() -> Self {
+        let mut read = Counts::default();
+        counts(&std::fs::read_to_string("/proc/vmstat").unwrap_or_default(), &mut read);
+        super::pressure::counts(
+            |name| std::fs::read_to_string(format!("/proc/{name}")).ok(),
+            &mut read,
+        );
+        Self { full_us: read.memory_full_us, major_faults: read.major_faults.unwrap_or(0) }
+    }
+
+    /// Percent of the time in which all tasks waited, and faults a second.
+    pub fn since(self, then: Self, seconds: f64) -> (Option<f64>, f64) {
+        let full = self.full_us.zip(then.full_us).and_then(|(now, then)| now.checked_sub(then));
+        let faults = self.major_faults.saturating_sub(then.major_faults);
+        (full.map(|us| us as f64 / 1e4 / seconds), faults as f64 / seconds)
+    }
+}
+
 pub(super) fn gauges(meminfo: &str, into: &mut Gauges) {
     let of = |key| meminfo_bytes(meminfo, key);
     into.free_bytes = of("MemFree");
@@ -59,6 +87,15 @@ mod tests {
             ..Gauges::default()
         };
         assert_eq!(gauges_read, wanted);
+    }
+
+    #[test]
+    fn pressure_is_of_the_time_between_two_looks() {
+        let then = MemoryPressure { full_us: Some(1_000_000), major_faults: 10 };
+        let now = MemoryPressure { full_us: Some(1_200_000), major_faults: 410 };
+        assert_eq!(now.since(then, 2.0), (Some(10.0), 200.0));
+        assert_eq!(now.since(MemoryPressure { full_us: None, ..then }, 2.0), (None, 200.0));
+        assert!(MemoryPressure::read().major_faults > 0);
     }
 
     #[test]
