@@ -1,12 +1,12 @@
-//! The mean time of one block read, for a headline: by the database, or by what stands in for it.
+//! The mean time of one block read, for a headline: by the database's clock, or by another one.
 
 use super::served::{self, ReadsServed};
 use petal_model::record::Run;
 use petal_model::record::headline::ReadClock;
 use petal_model::stats::os::calls::{CallKind, CalledFiles};
 
-/// Returns the database's own time; else that of the server's calls; else that of the device, if it
-/// served the reads. With the clock, unless it is the database's.
+/// Returns the time with its clock, unless this is the database's: the server's calls replace it, then
+/// the device, if it served the reads.
 pub fn of(run: &Run, is_steady: bool) -> Option<(f64, Option<ReadClock>)> {
     let by = |clock| move |us| (us, clock);
     let database = run.summary.io_latency_us.get("read").and_then(|read| read.mean);

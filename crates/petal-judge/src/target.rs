@@ -102,7 +102,7 @@ pub fn timing(details: &TargetDetails) -> Option<Check> {
     Some(judged("I/O timing", why, (value, verdict, advice)))
 }
 
-/// Names other runs on the data, or why they are unknown; None if there are none.
+/// Names other runs on the data, or why they are unknown; None if petal is alone.
 pub fn other_runs(found: Result<Vec<String>, String>) -> Option<Check> {
     let why = "Two runs on the same data measure each other.";
     let (verdict, value) = match found {

@@ -89,6 +89,12 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
     }
 }
 
+/// True for an answer about the question: a missing right, table, column or routine.
+pub fn is_refusal(error: &Error) -> bool {
+    let refused = [1044, 1054, 1109, 1142, 1143, 1146, 1227, 1235, 1305, 1370];
+    error.server_error().is_some_and(|server| refused.contains(&server.code))
+}
+
 /// The words of the server or the system.
 pub fn words(error: &Error) -> String {
     if let Some(server) = error.server_error() {

@@ -29,6 +29,7 @@ mod counters;
 mod describe;
 mod errors;
 mod facts;
+mod figures;
 mod filling;
 mod in_use;
 mod load;

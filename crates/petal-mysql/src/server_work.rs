@@ -5,7 +5,7 @@ use petal_model::stats::counters::Counters;
 use petal_model::stats::delta;
 use petal_model::stats::server_work::{ServerWork, WorkCount, WorkTime};
 
-use super::server_counters::{LOG_EVENT, READ_EVENT};
+use super::figures::{LOG_EVENT, READ_EVENT};
 
 const READ_AHEAD: &str = "Innodb_buffer_pool_read_ahead";
 

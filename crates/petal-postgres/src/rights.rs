@@ -42,7 +42,7 @@ pub const LOAD: [&str; 31] = [
     "to_regclass",
 ];
 
-/// Those of these names that the role may not use.
+/// The question for the names that the role may not use.
 const REFUSED: &str = "\
 SELECT proname::pg_catalog.text FROM pg_catalog.pg_proc
 WHERE pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND proname = ANY($1)

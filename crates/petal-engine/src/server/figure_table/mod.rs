@@ -128,7 +128,7 @@ pub struct Figure {
 pub struct FigureTable {
     pub views: &'static [View],
     pub figures: &'static [Figure],
-    /// Each need, and the reason of a figure without it.
+    /// Each need, and the reason of a figure without it; empty if the figure then has no meaning.
     pub needs: &'static [(Need, &'static str)],
 }
 
@@ -175,7 +175,8 @@ impl Look<'_> {
                 FigureKind::Wait(_) => self.count_and_time(figure).map(|_| ()),
                 _ => self.value(figure).map(|_| ()),
             };
-            Some((figure.name.to_owned(), known.err()?))
+            let why = known.err().filter(|why| !why.is_empty())?;
+            Some((figure.name.to_owned(), why))
         };
         figures.filter_map(reason).collect()
     }

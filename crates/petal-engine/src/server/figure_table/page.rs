@@ -3,6 +3,7 @@
 // Only tests use it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -46,6 +47,9 @@ impl FigureTable {
             "| figure | versions | columns | unit | work | if it is not there |\n\
              |---|---|---|---|---|---|\n",
         );
+        let products: BTreeSet<&str> =
+            self.views.iter().flat_map(|it| it.versions).map(|it| it.product).collect();
+        let worded = |versions: &[Versions]| worded(versions, version, products.len() > 1);
         for figure in self.figures {
             let mut otherwise = figure.stand_in;
             for source in figure.sources {
@@ -54,7 +58,7 @@ impl FigureTable {
                     page,
                     "| `{}` | {} | {}{} | {} | {} | {otherwise} |",
                     figure.name,
-                    worded(source.versions, version),
+                    worded(source.versions),
                     source.formula(),
                     needs.collect::<String>(),
                     format!("{:?}", source.unit).to_lowercase(),
@@ -64,13 +68,13 @@ impl FigureTable {
                 otherwise = "";
             }
             for (versions, why) in figure.holes {
-                let versions = worded(versions, version);
+                let versions = worded(versions);
                 writeln!(page, "| `{}` | {versions} | | | | {why} |", figure.name).unwrap();
             }
         }
         page.push_str("\n| view | versions | the server's | right |\n|---|---|---|---|\n");
         for view in self.views {
-            let versions = worded(view.versions, version);
+            let versions = worded(view.versions);
             let source = view.source.replace("pg_catalog.", "").replace('|', "\\|");
             let source = source.trim_start_matches("FROM ");
             let source = source.split(" WHERE ").next().unwrap_or(source);
@@ -82,7 +86,7 @@ impl FigureTable {
     }
 }
 
-fn worded(versions: &[Versions], version: fn(u32) -> String) -> String {
+fn worded(versions: &[Versions], version: fn(u32) -> String, has_products: bool) -> String {
     let one = |it: &Versions| {
         let (from, last) = (version(it.from), version(it.before.saturating_sub(1)));
         match it.before {
@@ -92,7 +96,7 @@ fn worded(versions: &[Versions], version: fn(u32) -> String) -> String {
         }
     };
     let product =
-        |it: &Versions| if versions.len() > 1 { format!("{} ", it.product) } else { String::new() };
+        |it: &Versions| if has_products { format!("{} ", it.product) } else { String::new() };
     versions.iter().map(|it| product(it) + &one(it)).collect::<Vec<_>>().join(", ")
 }
 

@@ -1,0 +1,484 @@
+//! The figures of MySQL and MariaDB and where they come from, by product and version, as data:
+//! `server_counters` reads by this table, and docs/engines/mysql.md shows it.
+
+use petal_engine::server::figure_table::{
+    Figure, FigureKind, FigureTable, MILLISECOND, Need, Picoseconds, Source, Unit, Version,
+    Versions, View, Work,
+};
+use petal_model::stats::counters::{CommonCounter, WaitClass};
+
+const MARIADB: &str = "MariaDB";
+const MYSQL: &str = "MySQL";
+
+/// The waits that petal names, as performance_schema counts them by kind of file: the reads by
+/// sessions alone, the log's by all threads.
+pub const READ_EVENT: &str = "innodb_data_file read";
+pub const LOG_EVENT: &str = "innodb_log_file sync";
+const ROW_LOCK_EVENT: &str = "InnoDB row lock";
+/// A node of a cluster waits for the slowest one.
+const FLOW_CONTROL_EVENT: &str = "Galera flow control";
+
+/// performance_schema times files for this user's sessions, and has room for all accounts.
+pub const TIMED: Need = "performance_schema";
+/// The server is a node of a Galera cluster.
+pub const CLUSTER: Need = "Galera";
+
+pub const STATUS: &str = "status";
+/// Calls on files, as `data_others` or `log_write_ps`.
+pub const FILES: &str = "files";
+/// Calls of sessions on data files.
+pub const SESSIONS: &str = "sessions";
+/// The length of the undo history, if the status lacks it.
+pub const HISTORY: &str = "metrics.history";
+/// Bytes of the log's blocks that MariaDB's writes begin with and wrote before.
+pub const AGAIN: &str = "status.Innodb_log_writes x innodb_log_write_ahead_size";
+/// Cycles of checkpoints, which petal counts by the log's positions.
+pub const CYCLES: &str = "checkpoint.cycles";
+pub const FORCED: &str = "checkpoint.forced";
+
+const PICOSECOND: Picoseconds = 1;
+const NANOSECOND: Picoseconds = 1000;
+
+const fn maria(from: u32) -> Versions {
+    Versions::new(MARIADB, from, u32::MAX)
+}
+
+const fn mysql(from: u32) -> Versions {
+    Versions::new(MYSQL, from, u32::MAX)
+}
+
+const ALL: &[Versions] = &[maria(100_600), mysql(80_000)];
+/// MariaDB counts the syncs of all files together from here on, and its log in exact bytes.
+const ALL_SYNCS: u32 = 100_800;
+/// MySQL shows the positions of its log from here on.
+const POSITIONS: u32 = 80_030;
+const WITH_POSITIONS: &[Versions] = &[maria(100_600), mysql(POSITIONS)];
+const WITHOUT_POSITIONS: &[Versions] = &[Versions::new(MYSQL, 80_000, POSITIONS)];
+const OWN_SYNCS: &[Versions] = &[Versions::new(MARIADB, 100_600, ALL_SYNCS), mysql(80_000)];
+
+/// The number in a version's text, such as 101115 or 80033, with its product.
+pub fn version(text: &str) -> Version {
+    let product = if text.contains(MARIADB) { MARIADB } else { MYSQL };
+    // Some MariaDB servers put MySQL's number before their own.
+    let text = text.trim_start_matches("5.5.5-");
+    let mut parts = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0_u32).min(999);
+    Version { product, number: next() * 10_000 + next().min(99) * 100 + next().min(99) }
+}
+
+/// A number of [`version`] in words.
+#[cfg(test)]
+fn words(number: u32) -> String {
+    match number / 10_000 {
+        major @ 10.. => format!("{major}.{}", number / 100 % 100),
+        major => format!("{major}.{}.{}", number / 100 % 100, number % 100),
+    }
+}
+
+const VIEWS: &[View] = &[
+    View {
+        name: STATUS,
+        versions: ALL,
+        columns: &[
+            ("Innodb_buffer_pool_read_requests", ""),
+            ("Innodb_buffer_pool_reads", ""),
+            ("Innodb_buffer_pool_read_ahead", ""),
+            ("Innodb_buffer_pool_read_ahead_rnd", ""),
+            ("Innodb_buffer_pool_wait_free", ""),
+            ("Innodb_buffer_pool_write_requests", ""),
+            ("Innodb_buffer_pool_pages_flushed", ""),
+            ("Innodb_data_reads", ""),
+            ("Innodb_data_read", ""),
+            ("Innodb_data_writes", ""),
+            ("Innodb_data_written", ""),
+            ("Innodb_data_fsyncs", ""),
+            ("Innodb_pages_read", ""),
+            ("Innodb_pages_written", ""),
+            ("Innodb_pages_created", ""),
+            ("Innodb_dblwr_pages_written", ""),
+            ("Innodb_dblwr_writes", ""),
+            ("Innodb_os_log_written", ""),
+            ("Innodb_os_log_fsyncs", ""),
+            ("Innodb_log_writes", ""),
+            ("Innodb_log_waits", ""),
+            ("Innodb_log_write_requests", ""),
+            ("Innodb_lsn_current", ""),
+            ("Innodb_lsn_last_checkpoint", ""),
+            ("Innodb_redo_log_current_lsn", ""),
+            ("Innodb_redo_log_checkpoint_lsn", ""),
+            ("Innodb_row_lock_waits", ""),
+            ("Innodb_row_lock_time", ""),
+            ("Innodb_deadlocks", ""),
+            ("Innodb_history_list_length", ""),
+            ("Innodb_rows_read", ""),
+            ("Innodb_rows_updated", ""),
+            ("Handler_commit", ""),
+            ("Handler_update", ""),
+            ("Com_update", ""),
+            ("Com_select", ""),
+            ("Com_call_procedure", ""),
+            ("Binlog_commits", ""),
+            ("Binlog_group_commits", ""),
+            ("wsrep_local_commits", ""),
+            ("wsrep_local_cert_failures", ""),
+            ("wsrep_local_bf_aborts", ""),
+            ("wsrep_flow_control_paused_ns", ""),
+            ("wsrep_flow_control_recv", ""),
+            ("wsrep_received_bytes", ""),
+            ("wsrep_replicated_bytes", ""),
+            ("Performance_schema_accounts_lost", ""),
+            ("Performance_schema_thread_instances_lost", ""),
+            ("Uptime", ""),
+            ("Uptime_since_flush_status", ""),
+            ("Innodb_log_writes x innodb_log_write_ahead_size", ""),
+        ],
+        source: "SHOW GLOBAL STATUS",
+        grant: "",
+    },
+    View {
+        name: FILES,
+        versions: ALL,
+        columns: &[
+            ("data_others", ""),
+            ("data_other_ps", ""),
+            ("log_writes", ""),
+            ("log_write_ps", ""),
+            ("log_others", ""),
+            ("log_other_ps", ""),
+        ],
+        source: "FROM performance_schema.file_summary_by_event_name",
+        grant: "SELECT ON performance_schema.*",
+    },
+    View {
+        name: SESSIONS,
+        versions: ALL,
+        columns: &[("calls", ""), ("ps", "")],
+        source: "FROM performance_schema.events_waits_summary_by_account_by_event_name",
+        grant: "SELECT ON performance_schema.*",
+    },
+    View {
+        name: "metrics",
+        versions: ALL,
+        columns: &[("history", "")],
+        source: "FROM information_schema.innodb_metrics",
+        grant: "PROCESS",
+    },
+    View {
+        name: "checkpoint",
+        versions: WITH_POSITIONS,
+        columns: &[("cycles", ""), ("forced", "")],
+        source: "SHOW GLOBAL STATUS: the log's positions",
+        grant: "",
+    },
+];
+
+const fn source(
+    versions: &'static [Versions],
+    terms: &'static [(&'static str, i64)],
+    unit: Unit,
+    needs: &'static [Need],
+) -> Source {
+    Source { versions, terms, time: None, unit, work: Work::Server, needs }
+}
+
+const fn io(name: &'static str, unit: Unit, sources: &'static [Source]) -> Figure {
+    Figure { name, kind: FigureKind::Io, unit, sources, holes: &[], stand_in: "" }
+}
+
+const fn counter(counter: CommonCounter, unit: Unit, sources: &'static [Source]) -> Figure {
+    let (name, kind) = (counter.name(), FigureKind::Counter);
+    Figure { name, kind, unit, sources, holes: &[], stand_in: "" }
+}
+
+const fn wait(name: &'static str, class: WaitClass, sources: &'static [Source]) -> Figure {
+    let kind = FigureKind::Wait(class);
+    Figure {
+        name,
+        kind,
+        unit: Unit::Count,
+        sources,
+        holes: &[],
+        stand_in: "shares of time by samples",
+    }
+}
+
+const READ: &[Source] = &[source(ALL, &[("status.Innodb_pages_read", 1)], Unit::Blocks, &[])];
+const WRITTEN: &[Source] = &[source(ALL, &[("status.Innodb_pages_written", 1)], Unit::Blocks, &[])];
+
+/// InnoDB reads and writes each page of a data file by a separate request. The doublewrite has its own
+/// counters and is not in them.
+const FIGURES: &[Figure] = &[
+    io(
+        "logical_reads",
+        Unit::Blocks,
+        &[source(ALL, &[("status.Innodb_buffer_pool_read_requests", 1)], Unit::Blocks, &[])],
+    ),
+    io("physical_read_blocks", Unit::Blocks, READ),
+    io("physical_read_requests", Unit::Requests, READ),
+    io("physical_read_bytes", Unit::Bytes, READ),
+    io("physical_write_blocks", Unit::Blocks, WRITTEN),
+    io("physical_write_requests", Unit::Requests, WRITTEN),
+    io("physical_write_bytes", Unit::Bytes, WRITTEN),
+    io(
+        "redo_bytes",
+        Unit::Bytes,
+        &[
+            source(&[maria(100_600)], &[("status.Innodb_lsn_current", 1)], Unit::Bytes, &[]),
+            source(
+                &[mysql(POSITIONS)],
+                &[("status.Innodb_redo_log_current_lsn", 1)],
+                Unit::Bytes,
+                &[],
+            ),
+            source(ALL, &[("status.Innodb_os_log_written", 1)], Unit::Bytes, &[]),
+        ],
+    ),
+    io("commits", Unit::Count, &[source(ALL, &[("status.Handler_commit", 1)], Unit::Count, &[])]),
+    // The log's syncs are then those of all files without the data files'.
+    io(
+        "log_syncs",
+        Unit::Count,
+        &[
+            source(OWN_SYNCS, &[("status.Innodb_os_log_fsyncs", 1)], Unit::Count, &[]),
+            source(
+                &[maria(ALL_SYNCS)],
+                &[("status.Innodb_data_fsyncs", 1), ("files.data_others", -1)],
+                Unit::Count,
+                &[TIMED],
+            ),
+        ],
+    ),
+    Figure {
+        holes: &[(WITHOUT_POSITIONS, "MySQL shows the positions of its log from 8.0.30 on")],
+        ..counter(
+            CommonCounter::Checkpoints,
+            Unit::Count,
+            &[source(WITH_POSITIONS, &[(CYCLES, 1)], Unit::Count, &[])],
+        )
+    },
+    Figure {
+        holes: &[(WITHOUT_POSITIONS, "MySQL shows the positions of its log from 8.0.30 on")],
+        ..counter(
+            CommonCounter::CheckpointsByLogSize,
+            Unit::Count,
+            &[source(WITH_POSITIONS, &[(FORCED, 1)], Unit::Count, &[])],
+        )
+    },
+    counter(
+        CommonCounter::UnpurgedTransactions,
+        Unit::Count,
+        &[
+            source(
+                &[maria(100_600)],
+                &[("status.Innodb_history_list_length", 1)],
+                Unit::Count,
+                &[],
+            ),
+            source(ALL, &[(HISTORY, 1)], Unit::Count, &[]),
+        ],
+    ),
+    counter(
+        CommonCounter::DoublewriteBytes,
+        Unit::Bytes,
+        &[source(ALL, &[("status.Innodb_dblwr_pages_written", 1)], Unit::Blocks, &[])],
+    ),
+    // MariaDB counts the log alone: each write begins at a block, and ends with one that is written again.
+    counter(
+        CommonCounter::LogFileBytes,
+        Unit::Bytes,
+        &[
+            source(OWN_SYNCS, &[("status.Innodb_os_log_written", 1)], Unit::Bytes, &[]),
+            source(
+                &[maria(ALL_SYNCS)],
+                &[("status.Innodb_os_log_written", 1), (AGAIN, 1)],
+                Unit::Bytes,
+                &[],
+            ),
+        ],
+    ),
+    counter(
+        CommonCounter::FreeBlockWaits,
+        Unit::Count,
+        &[source(ALL, &[("status.Innodb_buffer_pool_wait_free", 1)], Unit::Count, &[])],
+    ),
+    // Sessions read: the page cleaner writes and syncs.
+    Figure {
+        stand_in: "the server's calls (CALL_LATENCY), or the device's reads",
+        ..wait(
+            READ_EVENT,
+            WaitClass::UserIo,
+            &[Source {
+                time: Some(("sessions.ps", PICOSECOND)),
+                work: Work::Sessions,
+                ..source(ALL, &[("sessions.calls", 1)], Unit::Requests, &[TIMED])
+            }],
+        )
+    },
+    // Calls of all threads: those of background threads are not in DB time. How long sessions wait for the
+    // log is sampled.
+    wait(
+        "innodb_log_file write",
+        WaitClass::SystemIo,
+        &[Source {
+            time: Some(("files.log_write_ps", PICOSECOND)),
+            ..source(ALL, &[("files.log_writes", 1)], Unit::Requests, &[TIMED])
+        }],
+    ),
+    wait(
+        LOG_EVENT,
+        WaitClass::SystemIo,
+        &[Source {
+            time: Some(("files.log_other_ps", PICOSECOND)),
+            ..source(ALL, &[("files.log_others", 1)], Unit::Count, &[TIMED])
+        }],
+    ),
+    // Without writes of data: a page's is handed over, and the server times no more than that.
+    wait(
+        "innodb_data_file sync",
+        WaitClass::SystemIo,
+        &[Source {
+            time: Some(("files.data_other_ps", PICOSECOND)),
+            ..source(ALL, &[("files.data_others", 1)], Unit::Count, &[TIMED])
+        }],
+    ),
+    wait(
+        ROW_LOCK_EVENT,
+        WaitClass::Application,
+        &[Source {
+            time: Some(("status.Innodb_row_lock_time", MILLISECOND)),
+            ..source(ALL, &[("status.Innodb_row_lock_waits", 1)], Unit::Count, &[])
+        }],
+    ),
+    wait(
+        FLOW_CONTROL_EVENT,
+        WaitClass::Concurrency,
+        &[Source {
+            time: Some(("status.wsrep_flow_control_paused_ns", NANOSECOND)),
+            ..source(ALL, &[("status.wsrep_flow_control_recv", 1)], Unit::Count, &[CLUSTER])
+        }],
+    ),
+];
+
+pub static TABLE: FigureTable = FigureTable {
+    views: VIEWS,
+    figures: FIGURES,
+    needs: &[
+        (
+            TIMED,
+            "the server does not time files for this user: performance_schema is off (MariaDB's default) \
+             or lacks room, or the user may not read it",
+        ),
+        // Nothing is missing elsewhere.
+        (CLUSTER, ""),
+    ],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_engine::server::figure_table::{self, Look};
+    use std::collections::BTreeMap;
+
+    fn look<T>(of: &str, unmet: &[Need], raw: &[(&str, u64)], then: impl Fn(Look<'_>) -> T) -> T {
+        let raw = raw.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        let refused = BTreeMap::new();
+        let (table, version) = (&TABLE, version(of));
+        then(Look { table, version, block_bytes: Some(16384), raw: &raw, refused: &refused, unmet })
+    }
+
+    #[test]
+    fn versions_are_read_from_their_texts() {
+        let of = |text| (version(text).product, version(text).number);
+        assert_eq!(of("10.11.14-MariaDB-0+deb12u2"), (MARIADB, 101_114));
+        assert_eq!(of("5.5.5-11.4.5-MariaDB"), (MARIADB, 110_405));
+        assert_eq!(of("8.0.33"), (MYSQL, 80_033));
+        assert_eq!(of("8.4.0-commercial"), (MYSQL, 80_400));
+        assert_eq!(of("9.1"), (MYSQL, 90_100));
+    }
+
+    #[test]
+    fn each_figure_has_in_each_version_a_source_or_a_reason() {
+        let versions = ["10.6.20-MariaDB", "10.11.14-MariaDB", "11.4.5-MariaDB", "12.0.1-MariaDB"];
+        let mysql = ["8.0.11", "8.0.33", "8.4.3", "9.1.0"];
+        let versions: Vec<Version> = versions.into_iter().chain(mysql).map(version).collect();
+        assert_eq!(TABLE.faults(&versions), [""; 0]);
+    }
+
+    #[test]
+    fn the_page_shows_the_table() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/engines/mysql.md");
+        figure_table::check_page(page.as_ref(), &TABLE.page(words));
+    }
+
+    #[test]
+    fn pages_are_requests_and_what_is_not_counted_is_unknown() {
+        let raw = [("status.Innodb_pages_read", 10), ("status.Innodb_os_log_written", 700)];
+        let io = look("8.0.20", &[], &raw, |look| look.io());
+        assert_eq!((io.physical_read_requests, io.physical_read_bytes), (Some(10), Some(163_840)));
+        assert_eq!((io.physical_write_bytes, io.commits), (None, None));
+        assert_eq!(io.redo_bytes, Some(700));
+        let raw = [("status.Innodb_lsn_current", 900), ("status.Innodb_os_log_written", 700)];
+        let redo = |of, raw| look(of, &[], raw, |look| look.io().redo_bytes);
+        assert_eq!(
+            (redo("11.4.5-MariaDB", &raw[..]), redo("8.0.33", &raw[..])),
+            (Some(900), Some(700))
+        );
+    }
+
+    #[test]
+    fn syncs_of_the_log_are_counted_or_made_of_all_syncs() {
+        let raw = [("status.Innodb_data_fsyncs", 100), ("files.data_others", 40)];
+        let syncs = |of, unmet: &[Need], raw| look(of, unmet, raw, |look| look.io().log_syncs);
+        assert_eq!(syncs("10.11.14-MariaDB", &[], &raw[..]), Some(60));
+        assert_eq!(syncs("10.11.14-MariaDB", &[], &raw[..1]), None);
+        assert_eq!(syncs("10.11.14-MariaDB", &[TIMED], &raw[..]), None);
+        assert_eq!(syncs("8.0.33", &[], &[("status.Innodb_os_log_fsyncs", 7)]), Some(7));
+        let reasons = look("11.4.5-MariaDB", &[TIMED], &raw, |look| look.reasons());
+        assert!(reasons["log_syncs"].contains("performance_schema is off"), "{reasons:?}");
+        assert!(reasons[READ_EVENT].contains("performance_schema is off"), "{reasons:?}");
+    }
+
+    #[test]
+    fn each_write_of_the_log_writes_its_last_block_again() {
+        let raw = [("status.Innodb_os_log_written", 7000), (AGAIN, 5120)];
+        let bytes = |of, raw| -> Option<u64> {
+            let counters: BTreeMap<_, _> = look(of, &[], raw, |look| look.counters().collect());
+            counters.get("log_file_bytes").copied()
+        };
+        assert_eq!(bytes("10.11.14-MariaDB", &raw[..]), Some(12_120));
+        assert_eq!(bytes("10.11.14-MariaDB", &raw[..1]), None);
+        assert_eq!(bytes("8.0.33", &raw[..]), Some(7000));
+    }
+
+    #[test]
+    fn waits_are_counted_and_timed_by_the_server() {
+        let raw = [
+            ("status.Innodb_row_lock_waits", 3),
+            ("status.Innodb_row_lock_time", 2),
+            ("status.wsrep_flow_control_recv", 4),
+            ("status.wsrep_flow_control_paused_ns", 50),
+            ("sessions.calls", 4),
+            ("sessions.ps", 8000),
+            ("files.log_others", 3),
+            ("files.log_other_ps", 9000),
+            ("files.data_others", 2),
+            ("files.data_other_ps", 3000),
+        ];
+        let waits = |unmet: &[Need]| -> Vec<(String, Option<u64>, u64, WaitClass)> {
+            let waits = look("11.4.5-MariaDB", unmet, &raw, |look| look.waits()).into_iter();
+            waits.map(|wait| (wait.name, wait.waits, wait.time_ns, wait.class)).collect()
+        };
+        let of = |name: &str, count, ns, class| (name.to_owned(), Some(count), ns, class);
+        let locks = of(ROW_LOCK_EVENT, 3, 2_000_000, WaitClass::Application);
+        assert_eq!(waits(&[TIMED, CLUSTER]), std::slice::from_ref(&locks));
+        // The calls of background threads are in no session's time.
+        let all = [
+            of(READ_EVENT, 4, 8, WaitClass::UserIo),
+            of(LOG_EVENT, 3, 9, WaitClass::SystemIo),
+            of("innodb_data_file sync", 2, 3, WaitClass::SystemIo),
+            locks,
+            of(FLOW_CONTROL_EVENT, 4, 50, WaitClass::Concurrency),
+        ];
+        assert_eq!(waits(&[]), all);
+    }
+}
