@@ -10,7 +10,7 @@ use crate::server_postgres::{Server, is_there, shared};
 use crate::support::Workplace;
 
 /// Words of SQL's own before a parenthesis, and petal's own names.
-const OWN_WORDS: [&str; 33] = [
+const OWN_WORDS: [&str; 35] = [
     "all",
     "and",
     "any",
@@ -21,6 +21,7 @@ const OWN_WORDS: [&str; 33] = [
     "cf2",
     "coalesce",
     "copy",
+    "else",
     "execute",
     "exists",
     "explain",
@@ -41,6 +42,7 @@ const OWN_WORDS: [&str; 33] = [
     "set",
     "stdin",
     "stdout",
+    "then",
     "values",
     "when",
     "with",

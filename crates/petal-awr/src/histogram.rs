@@ -31,8 +31,8 @@ fn of_table(table: &PageTable, notes: &mut Vec<String>) -> Vec<Histogram> {
     let share = |text: &str| number::count(text.split('(').next().unwrap_or(text));
     let of_row = |row: TableRow<'_>| {
         let mut from_us = 0.0;
-        let bucket = |(at, range): (usize, &Option<Range>)| {
-            let Range { name, below_us } = range.clone()?;
+        let bucket = |(at, range): (usize, &Option<WaitRange>)| {
+            let WaitRange { name, below_us } = range.clone()?;
             let from_us = std::mem::replace(&mut from_us, below_us.unwrap_or_default());
             let share = Figure::read(cell(row, Some(at)), &table.title, share)?;
             Some(Bucket { range: name, from_us, below_us, share: Some(share) })
@@ -55,7 +55,7 @@ fn of_table(table: &PageTable, notes: &mut Vec<String>) -> Vec<Histogram> {
 
 /// A range of waits, by its heading.
 #[derive(Debug, Clone, PartialEq)]
-struct Range {
+struct WaitRange {
     name: String,
     /// Upper bound, or `None` for the open range.
     below_us: Option<f64>,
@@ -63,7 +63,7 @@ struct Range {
 
 /// Returns the range of each column that has one, or `None` if the headings are cut and fit more
 /// than one row of ranges.
-fn ranges(headings: &[&str]) -> Option<Vec<Option<Range>>> {
+fn ranges(headings: &[&str]) -> Option<Vec<Option<WaitRange>>> {
     let texts: Vec<String> = headings
         .iter()
         .map(|heading| heading.chars().filter(|c| !c.is_whitespace()).collect())
@@ -84,15 +84,15 @@ fn ranges(headings: &[&str]) -> Option<Vec<Option<Range>>> {
             place += 1;
             return match &cut {
                 Some(cut) => cut.get(place - 1).cloned(),
-                None => Some(Range { name, below_us: whole.get(place - 1).copied().flatten() }),
+                None => Some(WaitRange { name, below_us: whole.get(place - 1).copied().flatten() }),
             };
         }
         if text.starts_with('>') || text.ends_with("+ms") {
-            return Some(Range { name, below_us: None });
+            return Some(WaitRange { name, below_us: None });
         }
         // `4 - 8 ms`.
         let (_, upper) = text.strip_suffix("ms")?.split_once('-')?;
-        Some(Range { name, below_us: Some(number::count(upper)?.number() * 1e3) })
+        Some(WaitRange { name, below_us: Some(number::count(upper)?.number() * 1e3) })
     };
     Some(texts.iter().zip(headings).map(range).collect())
 }
@@ -133,10 +133,10 @@ fn ladder() -> Vec<Vec<String>> {
 
 /// Completes cut headings, if only one run of bounds begins with them. A heading that is whole may
 /// leave bounds out, as `=1s` does behind `32ms`.
-fn on_the_ladder(printed: &[&str]) -> Option<Vec<Range>> {
+fn on_the_ladder(printed: &[&str]) -> Option<Vec<WaitRange>> {
     let ladder = ladder();
     let named = |at: usize, text: &str| ladder.get(at)?.iter().find(|name| name.starts_with(text));
-    let from = |start: usize| -> Option<Vec<Range>> {
+    let from = |start: usize| -> Option<Vec<WaitRange>> {
         let mut next = start;
         let mut run = Vec::new();
         for text in printed {
@@ -145,7 +145,7 @@ fn on_the_ladder(printed: &[&str]) -> Option<Vec<Range>> {
                 || (next..ladder.len()).find(|&at| named(at, text).is_some_and(|it| it == text));
             let at = if named(next, text).is_some() { next } else { whole()? };
             let name = named(at, text)?;
-            run.push(Range { name: format!("<{name}"), below_us: bound_us(name) });
+            run.push(WaitRange { name: format!("<{name}"), below_us: bound_us(name) });
             next = at + 1;
         }
         Some(run)

@@ -1,9 +1,10 @@
 //! The figures of MySQL and MariaDB and where they come from, by product and version, as data:
 //! `server_counters` reads by this table, and docs/engines/mysql.md shows it.
 
+use petal_engine::server::figure_table::CountUnit::{Blocks, Bytes, Count, Requests};
 use petal_engine::server::figure_table::{
-    Figure, FigureKind, FigureTable, MILLISECOND, Need, Picoseconds, Source, Unit, Version,
-    Versions, View, Work,
+    CountUnit, FigureEntry, FigureKind, FigureNeed, FigureSource, FigureTable, MILLISECOND,
+    Picoseconds, ServerVersion, VersionRange, View, Work,
 };
 use petal_model::stats::counters::{CommonCounter, WaitClass};
 
@@ -19,9 +20,9 @@ const ROW_LOCK_EVENT: &str = "InnoDB row lock";
 const FLOW_CONTROL_EVENT: &str = "Galera flow control";
 
 /// performance_schema times files for this user's sessions, and has room for all accounts.
-pub const TIMED: Need = "performance_schema";
+pub const TIMED: FigureNeed = "performance_schema";
 /// The server is a node of a Galera cluster.
-pub const CLUSTER: Need = "Galera";
+pub const CLUSTER: FigureNeed = "Galera";
 
 pub const STATUS: &str = "status";
 /// Calls on files, as `data_others` or `log_write_ps`.
@@ -39,31 +40,31 @@ pub const FORCED: &str = "checkpoint.forced";
 const PICOSECOND: Picoseconds = 1;
 const NANOSECOND: Picoseconds = 1000;
 
-const fn maria(from: u32) -> Versions {
-    Versions::new(MARIADB, from, u32::MAX)
+const fn maria(from: u32) -> VersionRange {
+    VersionRange::new(MARIADB, from, u32::MAX)
 }
 
-const fn mysql(from: u32) -> Versions {
-    Versions::new(MYSQL, from, u32::MAX)
+const fn mysql(from: u32) -> VersionRange {
+    VersionRange::new(MYSQL, from, u32::MAX)
 }
 
-const ALL: &[Versions] = &[maria(100_600), mysql(80_000)];
+const ALL: &[VersionRange] = &[maria(100_600), mysql(80_000)];
 /// MariaDB counts the syncs of all files together from here on, and its log in exact bytes.
 const ALL_SYNCS: u32 = 100_800;
 /// MySQL shows the positions of its log from here on.
 const POSITIONS: u32 = 80_030;
-const WITH_POSITIONS: &[Versions] = &[maria(100_600), mysql(POSITIONS)];
-const WITHOUT_POSITIONS: &[Versions] = &[Versions::new(MYSQL, 80_000, POSITIONS)];
-const OWN_SYNCS: &[Versions] = &[Versions::new(MARIADB, 100_600, ALL_SYNCS), mysql(80_000)];
+const WITH_POSITIONS: &[VersionRange] = &[maria(100_600), mysql(POSITIONS)];
+const WITHOUT_POSITIONS: &[VersionRange] = &[VersionRange::new(MYSQL, 80_000, POSITIONS)];
+const OWN_SYNCS: &[VersionRange] = &[VersionRange::new(MARIADB, 100_600, ALL_SYNCS), mysql(80_000)];
 
 /// The number in a version's text, such as 101115 or 80033, with its product.
-pub fn version(text: &str) -> Version {
+pub fn version(text: &str) -> ServerVersion {
     let product = if text.contains(MARIADB) { MARIADB } else { MYSQL };
     // Some MariaDB servers put MySQL's number before their own.
     let text = text.trim_start_matches("5.5.5-");
     let mut parts = text.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
     let mut next = || parts.next().unwrap_or(0_u32).min(999);
-    Version { product, number: next() * 10_000 + next().min(99) * 100 + next().min(99) }
+    ServerVersion { product, number: next() * 10_000 + next().min(99) * 100 + next().min(99) }
 }
 
 /// A number of [`version`] in words.
@@ -173,144 +174,142 @@ const VIEWS: &[View] = &[
 ];
 
 const fn source(
-    versions: &'static [Versions],
+    versions: &'static [VersionRange],
     terms: &'static [(&'static str, i64)],
-    unit: Unit,
-    needs: &'static [Need],
-) -> Source {
-    Source { versions, terms, time: None, unit, work: Work::Server, needs }
+    unit: CountUnit,
+    needs: &'static [FigureNeed],
+) -> FigureSource {
+    FigureSource { versions, terms, time: None, unit, work: Work::Server, needs }
 }
 
-const fn io(name: &'static str, unit: Unit, sources: &'static [Source]) -> Figure {
-    Figure { name, kind: FigureKind::Io, unit, sources, holes: &[], stand_in: "" }
+const fn io(name: &'static str, unit: CountUnit, sources: &'static [FigureSource]) -> FigureEntry {
+    FigureEntry { name, kind: FigureKind::Io, unit, sources, holes: &[], stand_in: "" }
 }
 
-const fn counter(counter: CommonCounter, unit: Unit, sources: &'static [Source]) -> Figure {
+const fn counter(
+    counter: CommonCounter,
+    unit: CountUnit,
+    sources: &'static [FigureSource],
+) -> FigureEntry {
     let (name, kind) = (counter.name(), FigureKind::Counter);
-    Figure { name, kind, unit, sources, holes: &[], stand_in: "" }
+    FigureEntry { name, kind, unit, sources, holes: &[], stand_in: "" }
 }
 
-const fn wait(name: &'static str, class: WaitClass, sources: &'static [Source]) -> Figure {
+const fn wait(
+    name: &'static str,
+    class: WaitClass,
+    sources: &'static [FigureSource],
+) -> FigureEntry {
     let kind = FigureKind::Wait(class);
-    Figure {
+    FigureEntry {
         name,
         kind,
-        unit: Unit::Count,
+        unit: Count,
         sources,
         holes: &[],
         stand_in: "shares of time by samples",
     }
 }
 
-const READ: &[Source] = &[source(ALL, &[("status.Innodb_pages_read", 1)], Unit::Blocks, &[])];
-const WRITTEN: &[Source] = &[source(ALL, &[("status.Innodb_pages_written", 1)], Unit::Blocks, &[])];
+const READ: &[FigureSource] = &[source(ALL, &[("status.Innodb_pages_read", 1)], Blocks, &[])];
+const WRITTEN: &[FigureSource] = &[source(ALL, &[("status.Innodb_pages_written", 1)], Blocks, &[])];
 
 /// InnoDB reads and writes each page of a data file by a separate request. The doublewrite has its own
 /// counters and is not in them.
-const FIGURES: &[Figure] = &[
+const FIGURES: &[FigureEntry] = &[
     io(
         "logical_reads",
-        Unit::Blocks,
-        &[source(ALL, &[("status.Innodb_buffer_pool_read_requests", 1)], Unit::Blocks, &[])],
+        Blocks,
+        &[source(ALL, &[("status.Innodb_buffer_pool_read_requests", 1)], Blocks, &[])],
     ),
-    io("physical_read_blocks", Unit::Blocks, READ),
-    io("physical_read_requests", Unit::Requests, READ),
-    io("physical_read_bytes", Unit::Bytes, READ),
-    io("physical_write_blocks", Unit::Blocks, WRITTEN),
-    io("physical_write_requests", Unit::Requests, WRITTEN),
-    io("physical_write_bytes", Unit::Bytes, WRITTEN),
+    io("physical_read_blocks", Blocks, READ),
+    io("physical_read_requests", Requests, READ),
+    io("physical_read_bytes", Bytes, READ),
+    io("physical_write_blocks", Blocks, WRITTEN),
+    io("physical_write_requests", Requests, WRITTEN),
+    io("physical_write_bytes", Bytes, WRITTEN),
     io(
         "redo_bytes",
-        Unit::Bytes,
+        Bytes,
         &[
-            source(&[maria(100_600)], &[("status.Innodb_lsn_current", 1)], Unit::Bytes, &[]),
-            source(
-                &[mysql(POSITIONS)],
-                &[("status.Innodb_redo_log_current_lsn", 1)],
-                Unit::Bytes,
-                &[],
-            ),
-            source(ALL, &[("status.Innodb_os_log_written", 1)], Unit::Bytes, &[]),
+            source(&[maria(100_600)], &[("status.Innodb_lsn_current", 1)], Bytes, &[]),
+            source(&[mysql(POSITIONS)], &[("status.Innodb_redo_log_current_lsn", 1)], Bytes, &[]),
+            source(ALL, &[("status.Innodb_os_log_written", 1)], Bytes, &[]),
         ],
     ),
-    io("commits", Unit::Count, &[source(ALL, &[("status.Handler_commit", 1)], Unit::Count, &[])]),
+    io("commits", Count, &[source(ALL, &[("status.Handler_commit", 1)], Count, &[])]),
     // The log's syncs are then those of all files without the data files'.
     io(
         "log_syncs",
-        Unit::Count,
+        Count,
         &[
-            source(OWN_SYNCS, &[("status.Innodb_os_log_fsyncs", 1)], Unit::Count, &[]),
+            source(OWN_SYNCS, &[("status.Innodb_os_log_fsyncs", 1)], Count, &[]),
             source(
                 &[maria(ALL_SYNCS)],
                 &[("status.Innodb_data_fsyncs", 1), ("files.data_others", -1)],
-                Unit::Count,
+                Count,
                 &[TIMED],
             ),
         ],
     ),
-    Figure {
+    FigureEntry {
         holes: &[(WITHOUT_POSITIONS, "MySQL shows the positions of its log from 8.0.30 on")],
         ..counter(
             CommonCounter::Checkpoints,
-            Unit::Count,
-            &[source(WITH_POSITIONS, &[(CYCLES, 1)], Unit::Count, &[])],
+            Count,
+            &[source(WITH_POSITIONS, &[(CYCLES, 1)], Count, &[])],
         )
     },
-    Figure {
+    FigureEntry {
         holes: &[(WITHOUT_POSITIONS, "MySQL shows the positions of its log from 8.0.30 on")],
         ..counter(
             CommonCounter::CheckpointsByLogSize,
-            Unit::Count,
-            &[source(WITH_POSITIONS, &[(FORCED, 1)], Unit::Count, &[])],
+            Count,
+            &[source(WITH_POSITIONS, &[(FORCED, 1)], Count, &[])],
         )
     },
     counter(
         CommonCounter::UnpurgedTransactions,
-        Unit::Count,
+        Count,
         &[
-            source(
-                &[maria(100_600)],
-                &[("status.Innodb_history_list_length", 1)],
-                Unit::Count,
-                &[],
-            ),
-            source(ALL, &[(HISTORY, 1)], Unit::Count, &[]),
+            source(&[maria(100_600)], &[("status.Innodb_history_list_length", 1)], Count, &[]),
+            source(ALL, &[(HISTORY, 1)], Count, &[]),
         ],
     ),
     counter(
         CommonCounter::DoublewriteBytes,
-        Unit::Bytes,
-        &[source(ALL, &[("status.Innodb_dblwr_pages_written", 1)], Unit::Blocks, &[])],
+        Bytes,
+        &[source(ALL, &[("status.Innodb_dblwr_pages_written", 1)], Blocks, &[])],
     ),
     // MariaDB counts the log alone: each write begins at a block, and ends with one that is written again.
     counter(
         CommonCounter::LogFileBytes,
-        Unit::Bytes,
+        Bytes,
         &[
-            source(OWN_SYNCS, &[("status.Innodb_os_log_written", 1)], Unit::Bytes, &[]),
+            source(OWN_SYNCS, &[("status.Innodb_os_log_written", 1)], Bytes, &[]),
             source(
                 &[maria(ALL_SYNCS)],
                 &[("status.Innodb_os_log_written", 1), (AGAIN, 1)],
-                Unit::Bytes,
+                Bytes,
                 &[],
             ),
         ],
     ),
     counter(
         CommonCounter::FreeBlockWaits,
-        Unit::Count,
-        &[source(ALL, &[("status.Innodb_buffer_pool_wait_free", 1)], Unit::Count, &[])],
+        Count,
+        &[source(ALL, &[("status.Innodb_buffer_pool_wait_free", 1)], Count, &[])],
     ),
     // Sessions read: the page cleaner writes and syncs.
-    Figure {
+    FigureEntry {
         stand_in: "the server's calls (CALL_LATENCY), or the device's reads",
         ..wait(
             READ_EVENT,
             WaitClass::UserIo,
-            &[Source {
+            &[FigureSource {
                 time: Some(("sessions.ps", PICOSECOND)),
                 work: Work::Sessions,
-                ..source(ALL, &[("sessions.calls", 1)], Unit::Requests, &[TIMED])
+                ..source(ALL, &[("sessions.calls", 1)], Requests, &[TIMED])
             }],
         )
     },
@@ -319,42 +318,42 @@ const FIGURES: &[Figure] = &[
     wait(
         "innodb_log_file write",
         WaitClass::SystemIo,
-        &[Source {
+        &[FigureSource {
             time: Some(("files.log_write_ps", PICOSECOND)),
-            ..source(ALL, &[("files.log_writes", 1)], Unit::Requests, &[TIMED])
+            ..source(ALL, &[("files.log_writes", 1)], Requests, &[TIMED])
         }],
     ),
     wait(
         LOG_EVENT,
         WaitClass::SystemIo,
-        &[Source {
+        &[FigureSource {
             time: Some(("files.log_other_ps", PICOSECOND)),
-            ..source(ALL, &[("files.log_others", 1)], Unit::Count, &[TIMED])
+            ..source(ALL, &[("files.log_others", 1)], Count, &[TIMED])
         }],
     ),
     // Without writes of data: a page's is handed over, and the server times no more than that.
     wait(
         "innodb_data_file sync",
         WaitClass::SystemIo,
-        &[Source {
+        &[FigureSource {
             time: Some(("files.data_other_ps", PICOSECOND)),
-            ..source(ALL, &[("files.data_others", 1)], Unit::Count, &[TIMED])
+            ..source(ALL, &[("files.data_others", 1)], Count, &[TIMED])
         }],
     ),
     wait(
         ROW_LOCK_EVENT,
         WaitClass::Application,
-        &[Source {
+        &[FigureSource {
             time: Some(("status.Innodb_row_lock_time", MILLISECOND)),
-            ..source(ALL, &[("status.Innodb_row_lock_waits", 1)], Unit::Count, &[])
+            ..source(ALL, &[("status.Innodb_row_lock_waits", 1)], Count, &[])
         }],
     ),
     wait(
         FLOW_CONTROL_EVENT,
         WaitClass::Concurrency,
-        &[Source {
+        &[FigureSource {
             time: Some(("status.wsrep_flow_control_paused_ns", NANOSECOND)),
-            ..source(ALL, &[("status.wsrep_flow_control_recv", 1)], Unit::Count, &[CLUSTER])
+            ..source(ALL, &[("status.wsrep_flow_control_recv", 1)], Count, &[CLUSTER])
         }],
     ),
 ];
@@ -379,7 +378,12 @@ mod tests {
     use petal_engine::server::figure_table::{self, Look};
     use std::collections::BTreeMap;
 
-    fn look<T>(of: &str, unmet: &[Need], raw: &[(&str, u64)], then: impl Fn(Look<'_>) -> T) -> T {
+    fn look<T>(
+        of: &str,
+        unmet: &[FigureNeed],
+        raw: &[(&str, u64)],
+        then: impl Fn(Look<'_>) -> T,
+    ) -> T {
         let raw = raw.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         let refused = BTreeMap::new();
         let (table, version) = (&TABLE, version(of));
@@ -400,7 +404,7 @@ mod tests {
     fn each_figure_has_in_each_version_a_source_or_a_reason() {
         let versions = ["10.6.20-MariaDB", "10.11.14-MariaDB", "11.4.5-MariaDB", "12.0.1-MariaDB"];
         let mysql = ["8.0.11", "8.0.33", "8.4.3", "9.1.0"];
-        let versions: Vec<Version> = versions.into_iter().chain(mysql).map(version).collect();
+        let versions: Vec<ServerVersion> = versions.into_iter().chain(mysql).map(version).collect();
         assert_eq!(TABLE.faults(&versions), [""; 0]);
     }
 
@@ -428,7 +432,8 @@ mod tests {
     #[test]
     fn syncs_of_the_log_are_counted_or_made_of_all_syncs() {
         let raw = [("status.Innodb_data_fsyncs", 100), ("files.data_others", 40)];
-        let syncs = |of, unmet: &[Need], raw| look(of, unmet, raw, |look| look.io().log_syncs);
+        let syncs =
+            |of, unmet: &[FigureNeed], raw| look(of, unmet, raw, |look| look.io().log_syncs);
         assert_eq!(syncs("10.11.14-MariaDB", &[], &raw[..]), Some(60));
         assert_eq!(syncs("10.11.14-MariaDB", &[], &raw[..1]), None);
         assert_eq!(syncs("10.11.14-MariaDB", &[TIMED], &raw[..]), None);
@@ -464,7 +469,7 @@ mod tests {
             ("files.data_others", 2),
             ("files.data_other_ps", 3000),
         ];
-        let waits = |unmet: &[Need]| -> Vec<(String, Option<u64>, u64, WaitClass)> {
+        let waits = |unmet: &[FigureNeed]| -> Vec<(String, Option<u64>, u64, WaitClass)> {
             let waits = look("11.4.5-MariaDB", unmet, &raw, |look| look.waits()).into_iter();
             waits.map(|wait| (wait.name, wait.waits, wait.time_ns, wait.class)).collect()
         };

@@ -10,7 +10,7 @@ use super::figures::{
 };
 use super::page_layout::PAGE_BYTES;
 use super::resets::{FILE_COUNTS, without_resets};
-use petal_engine::server::figure_table::{Look, Need, Version};
+use petal_engine::server::figure_table::{FigureNeed, Look, ServerVersion};
 use petal_engine::server::reset_watch::ResetWatch;
 use petal_model::stats::COUNT_MAX;
 use petal_model::stats::counters::Counters;
@@ -43,7 +43,7 @@ pub const UNTIMED: &str = "Start the server with performance_schema=ON and room 
 
 /// State of counting on one server, with the necessary facts of the snapshot before.
 pub struct ServerCounters {
-    version: Version,
+    version: ServerVersion,
     /// The question for the status variables of the table.
     status: String,
     /// None if the server does not name a size that InnoDB has.
@@ -96,7 +96,7 @@ impl ServerCounters {
         }
         self.add_derived(client, &raw, history, &mut others)?;
         others.extend(raw.iter().map(|(name, count)| (format!("{STATUS}.{name}"), *count)));
-        let mut unmet: Vec<Need> = Vec::new();
+        let mut unmet: Vec<FigureNeed> = Vec::new();
         unmet.extend((!self.is_timed || lost > 0).then_some(TIMED));
         unmet.extend((!raw.contains_key("wsrep_flow_control_recv")).then_some(CLUSTER));
         let look = Look {

@@ -4,23 +4,24 @@
 use std::collections::BTreeMap;
 
 use super::counters::{LOG_EVENT, READ_EVENT, WRITE_EVENT};
+use petal_engine::server::figure_table::CountUnit::{Blocks, Bytes, Count, Requests};
 use petal_engine::server::figure_table::{
-    Figure, FigureKind, FigureTable, Look, MICROSECOND, Need, Source, Unit, Version, Versions,
-    View, Work,
+    CountUnit, FigureEntry, FigureKind, FigureNeed, FigureSource, FigureTable, Look, MICROSECOND,
+    ServerVersion, VersionRange, View, Work,
 };
 use petal_model::stats::counters::{CommonCounter, WaitClass};
 
 const PRODUCT: &str = "Oracle Database";
 /// Every release that petal supports has all of them.
-const ALL: &[Versions] = &[Versions::new(PRODUCT, 12, u32::MAX)];
-pub const VERSION: Version = Version { product: PRODUCT, number: 19 };
+const ALL: &[VersionRange] = &[VersionRange::new(PRODUCT, 12, u32::MAX)];
+pub const VERSION: ServerVersion = ServerVersion { product: PRODUCT, number: 19 };
 
 const STATISTICS: &str = "gv$sysstat";
 const EVENTS: &str = "gv$system_event";
 const LOGS: &str = "v$log";
 
 /// Background processes write for a pluggable database in the root.
-pub const ALL_WRITES: Need = "the root, or no containers";
+pub const ALL_WRITES: FigureNeed = "the root, or no containers";
 
 /// The view of each section of `counters.sql` whose figures are in the table.
 pub fn view_of(section: &str) -> &str {
@@ -75,69 +76,65 @@ const VIEWS: &[View] = &[
 
 const fn source(
     terms: &'static [(&'static str, i64)],
-    unit: Unit,
-    needs: &'static [Need],
-) -> Source {
-    Source { versions: ALL, terms, time: None, unit, work: Work::Server, needs }
+    unit: CountUnit,
+    needs: &'static [FigureNeed],
+) -> FigureSource {
+    FigureSource { versions: ALL, terms, time: None, unit, work: Work::Server, needs }
 }
 
-const fn io(name: &'static str, unit: Unit, sources: &'static [Source]) -> Figure {
-    Figure { name, kind: FigureKind::Io, unit, sources, holes: &[], stand_in: "" }
+const fn io(name: &'static str, unit: CountUnit, sources: &'static [FigureSource]) -> FigureEntry {
+    FigureEntry { name, kind: FigureKind::Io, unit, sources, holes: &[], stand_in: "" }
 }
 
-const fn counter(counter: CommonCounter, sources: &'static [Source]) -> Figure {
+const fn counter(counter: CommonCounter, sources: &'static [FigureSource]) -> FigureEntry {
     let (name, kind) = (counter.name(), FigureKind::Counter);
-    Figure { name, kind, unit: Unit::Count, sources, holes: &[], stand_in: "" }
+    FigureEntry { name, kind, unit: Count, sources, holes: &[], stand_in: "" }
 }
 
-const fn wait(name: &'static str, class: WaitClass, sources: &'static [Source]) -> Figure {
+const fn wait(
+    name: &'static str,
+    class: WaitClass,
+    sources: &'static [FigureSource],
+) -> FigureEntry {
     let kind = FigureKind::Wait(class);
-    Figure { name, kind, unit: Unit::Count, sources, holes: &[], stand_in: "" }
+    FigureEntry { name, kind, unit: Count, sources, holes: &[], stand_in: "" }
 }
 
 macro_rules! statistic {
     ($name:literal, $unit:ident, $needs:expr) => {
-        &[source(&[(concat!("gv$sysstat.", $name), 1)], Unit::$unit, $needs)]
+        &[source(&[(concat!("gv$sysstat.", $name), 1)], $unit, $needs)]
     };
 }
 
 macro_rules! event {
     ($name:literal, $needs:expr) => {
-        &[Source {
+        &[FigureSource {
             time: Some((concat!("gv$system_event.", $name, "_us"), MICROSECOND)),
-            ..source(&[(concat!("gv$system_event.", $name), 1)], Unit::Count, $needs)
+            ..source(&[(concat!("gv$system_event.", $name), 1)], Count, $needs)
         }]
     };
 }
 
-const FIGURES: &[Figure] = &[
-    io("logical_reads", Unit::Blocks, statistic!("session logical reads", Blocks, &[])),
-    io("physical_read_blocks", Unit::Blocks, statistic!("physical reads", Blocks, &[])),
-    io(
-        "physical_read_requests",
-        Unit::Requests,
-        statistic!("physical read IO requests", Requests, &[]),
-    ),
-    io("physical_read_bytes", Unit::Bytes, statistic!("physical read bytes", Bytes, &[])),
-    io("physical_write_blocks", Unit::Blocks, statistic!("physical writes", Blocks, &[ALL_WRITES])),
+const FIGURES: &[FigureEntry] = &[
+    io("logical_reads", Blocks, statistic!("session logical reads", Blocks, &[])),
+    io("physical_read_blocks", Blocks, statistic!("physical reads", Blocks, &[])),
+    io("physical_read_requests", Requests, statistic!("physical read IO requests", Requests, &[])),
+    io("physical_read_bytes", Bytes, statistic!("physical read bytes", Bytes, &[])),
+    io("physical_write_blocks", Blocks, statistic!("physical writes", Blocks, &[ALL_WRITES])),
     io(
         "physical_write_requests",
-        Unit::Requests,
+        Requests,
         statistic!("physical write IO requests", Requests, &[ALL_WRITES]),
     ),
-    io(
-        "physical_write_bytes",
-        Unit::Bytes,
-        statistic!("physical write bytes", Bytes, &[ALL_WRITES]),
-    ),
-    io("redo_bytes", Unit::Bytes, statistic!("redo size", Bytes, &[])),
-    io("commits", Unit::Count, statistic!("user commits", Count, &[])),
-    io("log_syncs", Unit::Count, statistic!("redo synch writes", Count, &[])),
+    io("physical_write_bytes", Bytes, statistic!("physical write bytes", Bytes, &[ALL_WRITES])),
+    io("redo_bytes", Bytes, statistic!("redo size", Bytes, &[])),
+    io("commits", Count, statistic!("user commits", Count, &[])),
+    io("log_syncs", Count, statistic!("redo synch writes", Count, &[])),
     counter(
         CommonCounter::Checkpoints,
         statistic!("background checkpoints completed", Count, &[ALL_WRITES]),
     ),
-    counter(CommonCounter::LogSwitches, &[source(&[("v$log.sequence#", 1)], Unit::Count, &[])]),
+    counter(CommonCounter::LogSwitches, &[source(&[("v$log.sequence#", 1)], Count, &[])]),
     counter(CommonCounter::RowsFollowed, statistic!("table fetch continued row", Count, &[])),
     counter(
         CommonCounter::BlocksCleaned,
@@ -148,7 +145,7 @@ const FIGURES: &[Figure] = &[
         CommonCounter::BlocksPrefetched,
         statistic!("physical reads cache prefetch", Count, &[]),
     ),
-    Figure {
+    FigureEntry {
         stand_in: "Exadata: `cell single block physical read`",
         ..wait(READ_EVENT, WaitClass::UserIo, event!("db file sequential read", &[]))
     },
@@ -197,7 +194,7 @@ impl CountedColumns {
                 self.event(event, 0, 0);
             }
         }
-        let unmet: &[Need] = if is_pluggable { &[ALL_WRITES] } else { &[] };
+        let unmet: &[FigureNeed] = if is_pluggable { &[ALL_WRITES] } else { &[] };
         let (table, version, block_bytes) = (&TABLE, VERSION, None);
         then(Look { table, version, block_bytes, raw: &self.0, refused, unmet })
     }
@@ -210,7 +207,8 @@ mod tests {
 
     #[test]
     fn each_figure_has_in_each_release_a_source_or_a_reason() {
-        let releases = [12, 18, 19, 21, 23].map(|number| Version { product: PRODUCT, number });
+        let releases =
+            [12, 18, 19, 21, 23].map(|number| ServerVersion { product: PRODUCT, number });
         assert_eq!(TABLE.faults(&releases), [""; 0]);
     }
 

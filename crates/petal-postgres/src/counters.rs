@@ -15,7 +15,7 @@ use super::figures::{self, IO_TIMED, LOG_TIMED, SINGLE_BLOCKS, SYNCS_COUNTED, TA
 use super::plan;
 use petal_engine::Result;
 use petal_engine::server::data_name::named;
-use petal_engine::server::figure_table::{Look, Need, View};
+use petal_engine::server::figure_table::{FigureNeed, Look, View};
 use petal_engine::server::reset_watch::{ResetWatch, SERVER};
 use petal_engine::server::wait_sampler::WaitSampler;
 use petal_model::stats::COUNT_MAX;
@@ -57,7 +57,7 @@ struct CountersClient {
     client: Client,
     version: u32,
     /// Conditions of figures that do not hold there.
-    unmet: Vec<Need>,
+    unmet: Vec<FigureNeed>,
     /// The name of each view that is asked.
     views: Vec<&'static str>,
     /// None if nothing is readable.
@@ -322,7 +322,7 @@ fn counts_syncs(views: &[(&str, Value)]) -> bool {
 }
 
 /// The kinds of I/O that the server does not time for this role's connections.
-fn untimed(client: &mut Client) -> Result<Vec<Need>> {
+fn untimed(client: &mut Client) -> Result<Vec<FigureNeed>> {
     plan::apply_privileged(client)?;
     let sql = "SELECT coalesce(pg_catalog.current_setting('track_io_timing', true) = 'on', false), \
                       coalesce(pg_catalog.current_setting('track_wal_io_timing', true) = 'on', false)";

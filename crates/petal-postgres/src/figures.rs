@@ -1,8 +1,10 @@
 //! PostgreSQL's figures and the views that they come from, by version, as data: `counters` reads by
 //! this table, and docs/engines/postgres.md shows it.
 
+use petal_engine::server::figure_table::CountUnit::{Blocks, Bytes, Count, Requests};
 use petal_engine::server::figure_table::{
-    Figure, FigureKind, FigureTable, MICROSECOND, Need, Source, Unit, Version, Versions, View, Work,
+    CountUnit, FigureEntry, FigureKind, FigureNeed, FigureSource, FigureTable, MICROSECOND,
+    ServerVersion, VersionRange, View, Work,
 };
 use petal_model::stats::counters::{CommonCounter, WaitClass};
 
@@ -14,35 +16,35 @@ pub const WRITE_EVENT: &str = "DataFileWrite";
 pub const LOG_EVENT: &str = "WALSync";
 
 /// The server times reads and writes of data for this role's connections.
-pub const IO_TIMED: Need = "track_io_timing";
+pub const IO_TIMED: FigureNeed = "track_io_timing";
 /// The server times writes and syncs of the log for them.
-pub const LOG_TIMED: Need = "track_wal_io_timing";
+pub const LOG_TIMED: FigureNeed = "track_wal_io_timing";
 /// Syncs of the log are calls: log files are not opened so that writing is syncing, and fsync is on.
-pub const SYNCS_COUNTED: Need = "wal_sync_method";
+pub const SYNCS_COUNTED: FigureNeed = "wal_sync_method";
 /// No operation is a scan, so that each request reads one block.
-pub const SINGLE_BLOCKS: Need = "no scans";
+pub const SINGLE_BLOCKS: FigureNeed = "no scans";
 
 /// Bytes of a block of the log, as nearly all servers are built (`wal_block_size`).
 const WAL_BLOCK_BYTES: i64 = 8192;
 
 /// Major versions from one to another, both included.
-const fn to(from: u32, last: u32) -> Versions {
-    Versions::new(PRODUCT, from * 10_000, (last + 1) * 10_000)
+const fn to(from: u32, last: u32) -> VersionRange {
+    VersionRange::new(PRODUCT, from * 10_000, (last + 1) * 10_000)
 }
 
-const fn from(first: u32) -> Versions {
-    Versions::new(PRODUCT, first * 10_000, u32::MAX)
+const fn from(first: u32) -> VersionRange {
+    VersionRange::new(PRODUCT, first * 10_000, u32::MAX)
 }
 
-const ALL: &[Versions] = &[from(12)];
+const ALL: &[VersionRange] = &[from(12)];
 
-pub fn version(number: u32) -> Version {
-    Version { product: PRODUCT, number }
+pub fn version(number: u32) -> ServerVersion {
+    ServerVersion { product: PRODUCT, number }
 }
 
 const fn view(
     name: &'static str,
-    versions: &'static [Versions],
+    versions: &'static [VersionRange],
     columns: &'static [(&'static str, &'static str)],
     source: &'static str,
 ) -> View {
@@ -284,131 +286,107 @@ const WRITTEN_16: &[(&str, i64)] = &[("pg_stat_io.writes", 1), ("pg_stat_io.exte
 const WRITTEN_18: &[(&str, i64)] = &[("pg_stat_io.write_bytes", 1), ("pg_stat_io.extend_bytes", 1)];
 
 const fn source(
-    versions: &'static [Versions],
+    versions: &'static [VersionRange],
     terms: &'static [(&'static str, i64)],
-    unit: Unit,
+    unit: CountUnit,
     work: Work,
-) -> Source {
-    Source { versions, terms, time: None, unit, work, needs: &[] }
+) -> FigureSource {
+    FigureSource { versions, terms, time: None, unit, work, needs: &[] }
 }
 
-const fn io(name: &'static str, unit: Unit, sources: &'static [Source]) -> Figure {
-    Figure { name, kind: FigureKind::Io, unit, sources, holes: &[], stand_in: "" }
+const fn io(name: &'static str, unit: CountUnit, sources: &'static [FigureSource]) -> FigureEntry {
+    FigureEntry { name, kind: FigureKind::Io, unit, sources, holes: &[], stand_in: "" }
 }
 
-const fn counter(counter: CommonCounter, sources: &'static [Source]) -> Figure {
+const fn counter(counter: CommonCounter, sources: &'static [FigureSource]) -> FigureEntry {
     let (name, kind) = (counter.name(), FigureKind::Counter);
-    Figure { name, kind, unit: Unit::Count, sources, holes: &[], stand_in: "" }
+    FigureEntry { name, kind, unit: Count, sources, holes: &[], stand_in: "" }
 }
 
 /// Blocks written by checkpointer, background writer and sessions of the whole server.
-const WRITTEN: &[Source] = &[
-    source(&[to(12, 15)], WRITTEN_12, Unit::Blocks, Work::Server),
-    source(&[to(16, 17)], WRITTEN_16, Unit::Blocks, Work::Server),
-    source(&[from(18)], WRITTEN_18, Unit::Bytes, Work::Server),
+const WRITTEN: &[FigureSource] = &[
+    source(&[to(12, 15)], WRITTEN_12, Blocks, Work::Server),
+    source(&[to(16, 17)], WRITTEN_16, Blocks, Work::Server),
+    source(&[from(18)], WRITTEN_18, Bytes, Work::Server),
 ];
 
-const FIGURES: &[Figure] = &[
-    io("logical_reads", Unit::Blocks, &[source(ALL, OWN_VISITED, Unit::Blocks, Work::OwnTables)]),
-    io(
-        "physical_read_blocks",
-        Unit::Blocks,
-        &[source(ALL, OWN_READ, Unit::Blocks, Work::OwnTables)],
-    ),
+const FIGURES: &[FigureEntry] = &[
+    io("logical_reads", Blocks, &[source(ALL, OWN_VISITED, Blocks, Work::OwnTables)]),
+    io("physical_read_blocks", Blocks, &[source(ALL, OWN_READ, Blocks, Work::OwnTables)]),
     // The index scan that petal forces reads one block a request, in every version: requests are blocks.
     // Until 16 a scan of a table does so, too. From 17 on it reads several at once; 17 counts their blocks
     // (op_bytes), 18 the requests (read_bytes has the bytes).
     io(
         "physical_read_requests",
-        Unit::Requests,
+        Requests,
         &[
-            source(&[to(12, 16)], OWN_READ, Unit::Blocks, Work::OwnTables),
-            Source {
+            source(&[to(12, 16)], OWN_READ, Blocks, Work::OwnTables),
+            FigureSource {
                 needs: &[SINGLE_BLOCKS],
-                ..source(&[to(17, 17)], OWN_READ, Unit::Blocks, Work::OwnTables)
+                ..source(&[to(17, 17)], OWN_READ, Blocks, Work::OwnTables)
             },
-            source(&[from(18)], &[("pg_stat_io.reads", 1)], Unit::Requests, Work::Server),
-            Source {
+            source(&[from(18)], &[("pg_stat_io.reads", 1)], Requests, Work::Server),
+            FigureSource {
                 needs: &[SINGLE_BLOCKS],
-                ..source(&[from(18)], OWN_READ, Unit::Blocks, Work::OwnTables)
+                ..source(&[from(18)], OWN_READ, Blocks, Work::OwnTables)
             },
         ],
     ),
-    io("physical_read_bytes", Unit::Bytes, &[source(ALL, OWN_READ, Unit::Blocks, Work::OwnTables)]),
-    io("physical_write_blocks", Unit::Blocks, WRITTEN),
+    io("physical_read_bytes", Bytes, &[source(ALL, OWN_READ, Blocks, Work::OwnTables)]),
+    io("physical_write_blocks", Blocks, WRITTEN),
     // Until 17 each request writes one block.
     io(
         "physical_write_requests",
-        Unit::Requests,
+        Requests,
         &[
-            source(&[to(12, 15)], WRITTEN_12, Unit::Blocks, Work::Server),
-            source(&[from(16)], WRITTEN_16, Unit::Requests, Work::Server),
+            source(&[to(12, 15)], WRITTEN_12, Blocks, Work::Server),
+            source(&[from(16)], WRITTEN_16, Requests, Work::Server),
         ],
     ),
-    io("physical_write_bytes", Unit::Bytes, WRITTEN),
-    Figure {
+    io("physical_write_bytes", Bytes, WRITTEN),
+    FigureEntry {
         stand_in: "the log's bytes by pg_stat_wal (14 and later)",
         ..io(
             "redo_bytes",
-            Unit::Bytes,
+            Bytes,
             &[
-                source(ALL, &[("log.position", 1)], Unit::Bytes, Work::Server),
-                source(&[from(14)], &[("pg_stat_wal.wal_bytes", 1)], Unit::Bytes, Work::Server),
+                source(ALL, &[("log.position", 1)], Bytes, Work::Server),
+                source(&[from(14)], &[("pg_stat_wal.wal_bytes", 1)], Bytes, Work::Server),
             ],
         )
     },
     io(
         "commits",
-        Unit::Count,
-        &[source(ALL, &[("pg_stat_database.xact_commit", 1)], Unit::Count, Work::Database)],
+        Count,
+        &[source(ALL, &[("pg_stat_database.xact_commit", 1)], Count, Work::Database)],
     ),
-    Figure {
+    FigureEntry {
         holes: &[(&[to(12, 13)], "PostgreSQL counts syncs of the log from 14 on")],
         ..io(
             "log_syncs",
-            Unit::Count,
+            Count,
             &[
-                Source {
+                FigureSource {
                     needs: &[SYNCS_COUNTED],
-                    ..source(
-                        &[to(14, 17)],
-                        &[("pg_stat_wal.wal_sync", 1)],
-                        Unit::Count,
-                        Work::Server,
-                    )
+                    ..source(&[to(14, 17)], &[("pg_stat_wal.wal_sync", 1)], Count, Work::Server)
                 },
-                Source {
+                FigureSource {
                     needs: &[SYNCS_COUNTED],
-                    ..source(
-                        &[from(18)],
-                        &[("pg_stat_io_wal.fsyncs", 1)],
-                        Unit::Count,
-                        Work::Server,
-                    )
+                    ..source(&[from(18)], &[("pg_stat_io_wal.fsyncs", 1)], Count, Work::Server)
                 },
             ],
         )
     },
     counter(
         CommonCounter::Checkpoints,
-        &[source(ALL, &[("checkpoint.lsn", 1)], Unit::Count, Work::Server)],
+        &[source(ALL, &[("checkpoint.lsn", 1)], Count, Work::Server)],
     ),
     // Checkpoints before their time: in a run the log's size asks for them, unless somebody did.
     counter(
         CommonCounter::CheckpointsByLogSize,
         &[
-            source(
-                &[to(12, 16)],
-                &[("pg_stat_bgwriter.checkpoints_req", 1)],
-                Unit::Count,
-                Work::Server,
-            ),
-            source(
-                &[from(17)],
-                &[("pg_stat_checkpointer.num_requested", 1)],
-                Unit::Count,
-                Work::Server,
-            ),
+            source(&[to(12, 16)], &[("pg_stat_bgwriter.checkpoints_req", 1)], Count, Work::Server),
+            source(&[from(17)], &[("pg_stat_checkpointer.num_requested", 1)], Count, Work::Server),
         ],
     ),
     // An UPDATE that is not HOT moves the row to another page: no indexed column changes.
@@ -417,13 +395,13 @@ const FIGURES: &[Figure] = &[
         &[source(
             ALL,
             &[("tables.n_tup_upd", 1), ("tables.n_tup_hot_upd", -1)],
-            Unit::Count,
+            Count,
             Work::OwnTables,
         )],
     ),
     counter(
         CommonCounter::Vacuums,
-        &[source(ALL, &[("tables.vacuums", 1)], Unit::Count, Work::OwnTables)],
+        &[source(ALL, &[("tables.vacuums", 1)], Count, Work::OwnTables)],
     ),
     // Work in this database on tables that are not petal's. Less than petal's own share means that the two
     // were reported at different times.
@@ -441,7 +419,7 @@ const FIGURES: &[Figure] = &[
                 ("cf1.idx_blks_read", -1),
                 ("cf2.heap_blks_read", -1),
             ],
-            Unit::Count,
+            Count,
             Work::Database,
         )],
     ),
@@ -455,7 +433,7 @@ const FIGURES: &[Figure] = &[
                 ("cf1.idx_blks_read", -1),
                 ("cf2.heap_blks_read", -1),
             ],
-            Unit::Count,
+            Count,
             Work::Database,
         )],
     ),
@@ -469,33 +447,33 @@ const FIGURES: &[Figure] = &[
                 ("pg_stat_database.tup_deleted", 1),
                 ("tables.n_tup_upd", -1),
             ],
-            Unit::Count,
+            Count,
             Work::Database,
         )],
     ),
     counter(
         CommonCounter::RowsFetched,
-        &[source(ALL, &[("tables.idx_tup_fetch", 1)], Unit::Count, Work::OwnTables)],
+        &[source(ALL, &[("tables.idx_tup_fetch", 1)], Count, Work::OwnTables)],
     ),
     counter(
         CommonCounter::RowBlocksVisited,
         &[source(
             ALL,
             &[("cf1.heap_blks_hit", 1), ("cf1.heap_blks_read", 1)],
-            Unit::Count,
+            Count,
             Work::OwnTables,
         )],
     ),
-    Figure {
+    FigureEntry {
         holes: &[(&[to(12, 13)], "PostgreSQL counts blocks in the log from 14 on")],
         ..counter(
             CommonCounter::BlockImages,
-            &[source(&[from(14)], &[("pg_stat_wal.wal_fpi", 1)], Unit::Count, Work::Server)],
+            &[source(&[from(14)], &[("pg_stat_wal.wal_fpi", 1)], Count, Work::Server)],
         )
     },
     // Until 17 the server counts writes of the log. Each one begins with the block that the one before it
     // left incomplete, unless the log's buffers were full.
-    Figure {
+    FigureEntry {
         holes: &[(&[to(12, 13)], "PostgreSQL counts writes of the log from 14 on")],
         ..counter(
             CommonCounter::LogFileBytes,
@@ -507,81 +485,56 @@ const FIGURES: &[Figure] = &[
                         ("pg_stat_wal.wal_write", WAL_BLOCK_BYTES),
                         ("pg_stat_wal.wal_buffers_full", -WAL_BLOCK_BYTES),
                     ],
-                    Unit::Bytes,
+                    Bytes,
                     Work::Server,
                 ),
-                source(
-                    &[from(18)],
-                    &[("pg_stat_io_wal.write_bytes", 1)],
-                    Unit::Bytes,
-                    Work::Server,
-                ),
+                source(&[from(18)], &[("pg_stat_io_wal.write_bytes", 1)], Bytes, Work::Server),
             ],
         )
     },
     // Until 15 the time of each read is cut to whole microseconds, and both are the whole database's.
-    Figure {
+    FigureEntry {
         name: READ_EVENT,
         kind: FigureKind::Wait(WaitClass::UserIo),
-        unit: Unit::Requests,
+        unit: Requests,
         sources: &[
-            Source {
+            FigureSource {
                 time: Some(("pg_stat_database.blk_read_time_us", MICROSECOND)),
                 needs: &[IO_TIMED],
                 ..source(
                     &[to(12, 15)],
                     &[("pg_stat_database.blks_read", 1)],
-                    Unit::Blocks,
+                    Blocks,
                     Work::Database,
                 )
             },
-            Source {
+            FigureSource {
                 time: Some(("pg_stat_io.session_read_time_us", MICROSECOND)),
                 needs: &[IO_TIMED],
-                ..source(
-                    &[to(16, 16)],
-                    &[("pg_stat_io.session_reads", 1)],
-                    Unit::Blocks,
-                    Work::Sessions,
-                )
+                ..source(&[to(16, 16)], &[("pg_stat_io.session_reads", 1)], Blocks, Work::Sessions)
             },
-            Source {
+            FigureSource {
                 time: Some(("pg_stat_io.session_read_time_us", MICROSECOND)),
                 needs: &[IO_TIMED, SINGLE_BLOCKS],
-                ..source(
-                    &[to(17, 17)],
-                    &[("pg_stat_io.session_reads", 1)],
-                    Unit::Blocks,
-                    Work::Sessions,
-                )
+                ..source(&[to(17, 17)], &[("pg_stat_io.session_reads", 1)], Blocks, Work::Sessions)
             },
-            Source {
+            FigureSource {
                 time: Some(("pg_stat_io.session_read_time_us", MICROSECOND)),
                 needs: &[IO_TIMED],
-                ..source(
-                    &[from(18)],
-                    &[("pg_stat_io.session_reads", 1)],
-                    Unit::Requests,
-                    Work::Sessions,
-                )
+                ..source(&[from(18)], &[("pg_stat_io.session_reads", 1)], Requests, Work::Sessions)
             },
         ],
         holes: &[],
         stand_in: "the server's calls (CALL_LATENCY), or the device's reads; shares of time by samples",
     },
-    Figure {
+    FigureEntry {
         name: WRITE_EVENT,
         kind: FigureKind::Wait(WaitClass::UserIo),
-        unit: Unit::Requests,
-        sources: &[Source {
+        unit: Requests,
+        sources: &[FigureSource {
             time: Some(("pg_stat_io.session_write_time_us", MICROSECOND)),
             needs: &[IO_TIMED],
-            ..source(
-                &[from(16)],
-                &[("pg_stat_io.session_writes", 1)],
-                Unit::Requests,
-                Work::Sessions,
-            )
+            ..source(&[from(16)], &[("pg_stat_io.session_writes", 1)], Requests, Work::Sessions)
         }],
         holes: &[(
             &[to(12, 15)],
@@ -590,23 +543,23 @@ const FIGURES: &[Figure] = &[
         stand_in: "shares of time by samples",
     },
     // Before 18 syncs of the log writer are among them, timed only where it is set for all.
-    Figure {
+    FigureEntry {
         name: LOG_EVENT,
         kind: FigureKind::Wait(WaitClass::Commit),
-        unit: Unit::Count,
+        unit: Count,
         sources: &[
-            Source {
+            FigureSource {
                 time: Some(("pg_stat_wal.wal_sync_time_us", MICROSECOND)),
                 needs: &[LOG_TIMED, SYNCS_COUNTED],
-                ..source(&[to(14, 17)], &[("pg_stat_wal.wal_sync", 1)], Unit::Count, Work::Server)
+                ..source(&[to(14, 17)], &[("pg_stat_wal.wal_sync", 1)], Count, Work::Server)
             },
-            Source {
+            FigureSource {
                 time: Some(("pg_stat_io_wal.session_fsync_time_us", MICROSECOND)),
                 needs: &[LOG_TIMED, SYNCS_COUNTED],
                 ..source(
                     &[from(18)],
                     &[("pg_stat_io_wal.session_fsyncs", 1)],
-                    Unit::Count,
+                    Count,
                     Work::Sessions,
                 )
             },
@@ -652,7 +605,7 @@ mod tests {
     /// What `then` sees of these counters.
     fn look<T>(
         number: u32,
-        unmet: &[Need],
+        unmet: &[FigureNeed],
         raw: &[(&str, u64)],
         then: impl Fn(Look<'_>) -> T,
     ) -> T {
@@ -693,7 +646,7 @@ mod tests {
             ("pg_stat_wal.wal_sync", 5),
             ("pg_stat_wal.wal_bytes", 700),
         ];
-        let io = |number, unmet: &[Need]| look(number, unmet, &raw, |look| look.io());
+        let io = |number, unmet: &[FigureNeed]| look(number, unmet, &raw, |look| look.io());
         let of_15 = io(150_014, &[]);
         assert_eq!((of_15.logical_reads, of_15.physical_read_bytes), (Some(100), Some(81_920)));
         assert_eq!((of_15.physical_read_requests, of_15.log_syncs), (Some(10), Some(5)));
@@ -772,7 +725,7 @@ mod tests {
             ("pg_stat_io_wal.session_fsyncs", 50),
             ("pg_stat_io_wal.session_fsync_time_us", 2500),
         ];
-        let waits = |number, unmet: &[Need]| -> Vec<_> {
+        let waits = |number, unmet: &[FigureNeed]| -> Vec<_> {
             let of = |wait: Wait| (wait.name, wait.waits, wait.time_ns / 1000);
             look(number, unmet, &raw, |look| look.waits()).into_iter().map(of).collect()
         };

@@ -9,7 +9,7 @@ use petal_model::stats::counters::IoCounts;
 use petal_model::stats::histogram::LatencySummary;
 use petal_model::workload::op::Kind;
 
-type Field = fn(&Second) -> Option<String>;
+type SecondField = fn(&Second) -> Option<String>;
 type LatencyFigure = fn(&LatencySummary) -> Option<f64>;
 
 fn count(value: Option<u64>) -> Option<String> {
@@ -21,7 +21,7 @@ fn decimal(value: Option<f64>) -> Option<String> {
 }
 
 /// Columns that petal itself counts.
-const PETAL: [(&str, Field); 13] = [
+const PETAL: [(&str, SecondField); 13] = [
     ("from_s", |second| decimal(Some(second.from_s))),
     ("length_s", |second| decimal(Some(second.length_s))),
     ("sessions", |second| Some(second.sessions.to_string())),
@@ -38,7 +38,7 @@ const PETAL: [(&str, Field); 13] = [
 ];
 
 /// Columns that the operating system counts for the data's devices and for the processors.
-const HOST: [(&str, Field); 13] = [
+const HOST: [(&str, SecondField); 13] = [
     ("device_read_requests", |second| Some(second.device?.read_requests.to_string())),
     ("device_read_bytes", |second| Some(second.device?.read_bytes.to_string())),
     ("device_read_ms", |second| Some(second.device?.read_ms.to_string())),
@@ -59,7 +59,7 @@ const LATENCIES: [(&str, LatencyFigure); 4] =
     [("mean", |l| l.mean), ("p50", |l| l.p50), ("p99", |l| l.p99), ("max", |l| l.max)];
 
 pub fn timeline(run: &Run) -> ExactRows<'_> {
-    let name = |(name, _): (&'static str, Field)| name;
+    let name = |(name, _): (&'static str, SecondField)| name;
     let latency_names = Kind::ALL.iter().flat_map(|kind| {
         LATENCIES.iter().map(move |(figure, _)| format!("{}_{figure}_us", kind.name()))
     });
@@ -68,7 +68,7 @@ pub fn timeline(run: &Run) -> ExactRows<'_> {
     let names: Vec<String> =
         names.map(str::to_owned).chain(latency_names).chain(os.names()).collect();
     let rows = run.details.timeline.iter().map(move |second| {
-        let shown = |(_, field): (&str, Field)| field(second);
+        let shown = |(_, field): (&str, SecondField)| field(second);
         let database = (0..IoCounts::NAMES.len()).map(|at| count(second.io?.each()[at]));
         let fields = PETAL.map(shown).into_iter().chain(database).chain(HOST.map(shown));
         let latencies = Kind::ALL.iter().flat_map(|kind| {

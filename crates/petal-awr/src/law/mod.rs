@@ -98,7 +98,7 @@ pub enum Relation {
 
 /// Two ways to one value, of which a law says how they compare.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Check<F> {
+pub struct LawCheck<F> {
     pub law: &'static str,
     /// Figures of the check, each with its part of the value.
     pub figures: Vec<(F, f64)>,
@@ -108,7 +108,7 @@ pub struct Check<F> {
     pub relation: Relation,
 }
 
-impl<F> Check<F> {
+impl<F> LawCheck<F> {
     fn gap(&self) -> f64 {
         let (left, right) = (self.left.1, self.right.1);
         match self.relation {
@@ -137,7 +137,7 @@ impl<F> Check<F> {
 /// A figure is cleared if another check holds that would notice an error of the size seen. Of the
 /// rest, one that explains several broken checks is doubted alone; if nothing decides, all figures
 /// of the check are.
-pub fn doubts<F: Ord + Clone>(checks: &[Check<F>]) -> BTreeMap<F, usize> {
+pub fn doubts<F: Ord + Clone>(checks: &[LawCheck<F>]) -> BTreeMap<F, usize> {
     let (held, broken): (Vec<usize>, Vec<usize>) =
         (0..checks.len()).partition(|&at| checks[at].holds());
     let mut slack: BTreeMap<&F, f64> = BTreeMap::new();
@@ -185,9 +185,9 @@ mod tests {
         Interval { low: value - step, high: value + step }
     }
 
-    fn equal(names: &[&'static str], left: Interval, right: Interval) -> Check<&'static str> {
+    fn equal(names: &[&'static str], left: Interval, right: Interval) -> LawCheck<&'static str> {
         let figures = names.iter().map(|name| (*name, left.middle().max(right.middle()))).collect();
-        Check {
+        LawCheck {
             law: "a law",
             figures,
             left: ("left", left),

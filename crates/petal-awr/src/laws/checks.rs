@@ -1,7 +1,7 @@
 //! Collection of a report's checks, with the names that a note needs.
 
 use super::super::figure::Figure;
-use super::super::law::{Check, Interval, Relation};
+use super::super::law::{Interval, LawCheck, Relation};
 
 /// A figure that a law may make unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +60,7 @@ pub fn counted(figure: &Figure) -> Option<Interval> {
 pub struct Checks<'r> {
     /// Law whose checks are being added.
     pub law: &'static str,
-    pub all: Vec<Check<Doubtful>>,
+    pub all: Vec<LawCheck<Doubtful>>,
     /// Section, row and the names of the figures of each check.
     places: Vec<(&'r str, &'r str, Vec<&'static str>)>,
 }
@@ -76,7 +76,7 @@ impl<'r> Checks<'r> {
         let names = parts.iter().map(|(part, _)| part.name).collect();
         let weight = |weight: f64| if weight == 0.0 { f64::MIN_POSITIVE } else { weight };
         let figures = parts.into_iter().map(|(part, own)| (part.figure, weight(own))).collect();
-        self.all.push(Check { law: self.law, figures, left, right, relation });
+        self.all.push(LawCheck { law: self.law, figures, left, right, relation });
         self.places.push((section, row, names));
     }
 

@@ -215,7 +215,7 @@ pub fn lists<'r>(report: &'r Report, checks: &mut Checks<'r>) {
 }
 
 /// A figure and its share of a total, or of each transaction.
-struct Share<'r> {
+struct PartShare<'r> {
     place: (&'r str, &'r str),
     value: Part,
     share: Part,
@@ -223,8 +223,8 @@ struct Share<'r> {
 
 /// Returns the total that most of the shares agree with, by the share with the most digits; the
 /// value over the share, times `unit`, is the total.
-fn common_total(rows: &[Share<'_>], unit: f64) -> Option<Interval> {
-    let total = |row: &Share<'_>| row.value.value.scaled(unit) / row.share.value;
+fn common_total(rows: &[PartShare<'_>], unit: f64) -> Option<Interval> {
+    let total = |row: &PartShare<'_>| row.value.value.scaled(unit) / row.share.value;
     let all: Vec<Interval> = rows.iter().map(total).collect();
     let agree = |one: &Interval| all.iter().filter(|two| one.meets(**two)).count();
     let is_sharp = |range: &&Interval| range.low > 0.0 && range.high < 2.0 * range.low;
@@ -237,7 +237,7 @@ fn common_total(rows: &[Share<'_>], unit: f64) -> Option<Interval> {
 /// Checks that shares are of one total: the known one, or the one that most agree with.
 fn of_one_total<'r>(
     checks: &mut Checks<'r>,
-    rows: Vec<Share<'r>>,
+    rows: Vec<PartShare<'r>>,
     known: Option<(Vec<Part>, Interval)>,
     (unit, sides): (f64, [&'static str; 2]),
 ) {
@@ -248,7 +248,7 @@ fn of_one_total<'r>(
             None => return,
         },
     };
-    for Share { place, value, share } in rows {
+    for PartShare { place, value, share } in rows {
         let computed = value.value.scaled(unit) / all;
         let sides = [(sides[0], computed), (sides[1], share.value)];
         checks.product(place, [value, share].into_iter().chain(parts.iter().cloned()), sides);
@@ -272,8 +272,12 @@ pub fn percentages<'r>(report: &'r Report, checks: &mut Checks<'r>) {
         place: (&'r str, &'r str),
         (what, value): (&'static str, &Option<Figure>),
         pct: &Option<Figure>,
-    ) -> Option<Share<'r>> {
-        Some(Share { place, value: Part::of(what, value)?, share: Part::of("percentage", pct)? })
+    ) -> Option<PartShare<'r>> {
+        Some(PartShare {
+            place,
+            value: Part::of(what, value)?,
+            share: Part::of("percentage", pct)?,
+        })
     }
     let known = known_db_time(report).filter(|_| is_of_one_instance(report));
     let known = known.map(|time| (vec![time.clone()], time.value));
@@ -373,10 +377,10 @@ pub fn per_second<'r>(report: &'r Report, checks: &mut Checks<'r>) {
 const EACH: (f64, [&str; 2]) = (1.0, ["the total over transactions", "the value per transaction"]);
 
 /// Totals of statistics with their values per transaction.
-fn statistics_each(report: &Report) -> Vec<Share<'_>> {
+fn statistics_each(report: &Report) -> Vec<PartShare<'_>> {
     let row = |StatisticPlace { name, total, per_transaction, .. }| {
         let place = ("Instance Activity Stats", name);
-        Some(Share { place, value: total?, share: per_transaction? })
+        Some(PartShare { place, value: total?, share: per_transaction? })
     };
     report.statistics.places().filter_map(row).collect()
 }
@@ -398,7 +402,7 @@ pub fn per_transaction<'r>(report: &'r Report, checks: &mut Checks<'r>) {
         let waits = |section, event: &'r WaitEvent| {
             let value = Part::count("waits", &event.waits)?;
             let share = Part::of("waits per transaction", &event.waits_per_transaction)?;
-            Some(Share { place: (section, event.name.as_str()), value, share })
+            Some(PartShare { place: (section, event.name.as_str()), value, share })
         };
         let lists = event_lists(report).into_iter();
         let rows =

@@ -11,7 +11,7 @@ use super::super::page::{PageTable, TableColumn, TableRows};
 use super::super::topic::{self, Topic};
 
 use aligned::AlignedRows;
-use headings::{Groups, columns, words};
+use headings::{SpanNames, columns, words};
 
 /// Number of lines above a line of dashes that may be headings.
 const HEADING_LINES: usize = 5;
@@ -141,7 +141,7 @@ impl<'l> Grid<'l> {
     fn rules(&self, from: usize) -> Option<(Vec<DashedLine>, usize)> {
         let (mut at, mut spans) = self.next_rule(from)?;
         let mut rules = Vec::new();
-        let mut groups = Groups::new();
+        let mut groups = SpanNames::new();
         loop {
             let columns = columns(&spans, &self.heading(from, at), &groups);
             let is_labelled = self.lines.get(at).is_some_and(|line| line.starts_with('~'));

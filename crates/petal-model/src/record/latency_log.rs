@@ -105,7 +105,7 @@ fn seconds(value: f64) -> Duration {
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// An interval's tag, when it began, and its histogram.
-pub type Interval = (String, f64, Histogram<u64>);
+pub type LogInterval = (String, f64, Histogram<u64>);
 
 /// The intervals of a log, read one by one, because an hour of them would not fit in memory. They
 /// end before the first line that is torn or damaged, or has one kind more than any log has.
@@ -122,7 +122,7 @@ impl Intervals {
     }
 
     /// The interval of a line, if it has one. An error means that the line cannot be read.
-    fn read(&mut self, line: &[u8]) -> Result<Option<Interval>, ()> {
+    fn read(&mut self, line: &[u8]) -> Result<Option<LogInterval>, ()> {
         let interval = match IntervalLogIterator::new(line).next() {
             _ if !line.ends_with(b"\n") => return Err(()),
             Some(Ok(LogEntry::Interval(interval))) => interval,
@@ -138,9 +138,9 @@ impl Intervals {
 }
 
 impl Iterator for Intervals {
-    type Item = Interval;
+    type Item = LogInterval;
 
-    fn next(&mut self) -> Option<Interval> {
+    fn next(&mut self) -> Option<LogInterval> {
         let mut line = Vec::new();
         while !self.torn {
             line.clear();

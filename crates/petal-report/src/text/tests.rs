@@ -306,6 +306,9 @@ fn a_complete_mixed_run() {
 
     NOT JUDGED HERE                                                                            [and why]
     ====================================================================================================
+    server-changed: petal did not read the facts again
+    settings-changed: petal did not read the facts again
+    limits-changed: petal did not read the facts again
     time-missing: the totals of the steady window are not known
     waterfall-gap: threads were not timed
     repeats-vary: needs --repeats 3

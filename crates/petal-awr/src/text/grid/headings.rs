@@ -6,10 +6,10 @@ use super::super::super::topic;
 use super::ColumnSpan;
 
 /// Names that cover several columns.
-pub type Groups = Vec<(ColumnSpan, String)>;
+pub type SpanNames = Vec<(ColumnSpan, String)>;
 
 /// Names the columns; `groups` are named in lines of dashes above.
-pub fn columns(spans: &[ColumnSpan], heading: &[&str], groups: &Groups) -> Vec<TableColumn> {
+pub fn columns(spans: &[ColumnSpan], heading: &[&str], groups: &SpanNames) -> Vec<TableColumn> {
     // A line break or collapsed blanks may have moved these headings.
     let all: String = heading.iter().map(|line| topic::key(line)).collect();
     if let Some(names) = topic::head_of_words(&all).filter(|names| names.len() == spans.len()) {
@@ -42,7 +42,7 @@ pub fn columns(spans: &[ColumnSpan], heading: &[&str], groups: &Groups) -> Vec<T
 
 /// Returns the words of a line that name single columns, and adds those between dashes to the
 /// groups.
-fn apart<'l>(line: &'l str, groups: &mut Groups) -> Vec<(usize, &'l str)> {
+fn apart<'l>(line: &'l str, groups: &mut SpanNames) -> Vec<(usize, &'l str)> {
     let is_dashes = |word: &str| word.len() > 2 && word.bytes().all(|b| matches!(b, b'-' | b'~'));
     let mut single = Vec::new();
     let mut open: Option<(usize, Vec<(usize, &str)>)> = None;

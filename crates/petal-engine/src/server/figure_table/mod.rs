@@ -13,25 +13,25 @@ use petal_model::stats::counters::{IoCounts, Wait, WaitClass};
 
 /// Versions of a product, by the server's number: from the first on, before the second.
 #[derive(Debug, Clone, Copy)]
-pub struct Versions {
+pub struct VersionRange {
     pub product: &'static str,
     pub from: u32,
     pub before: u32,
 }
 
-impl Versions {
+impl VersionRange {
     pub const fn new(product: &'static str, from: u32, before: u32) -> Self {
         Self { product, from, before }
     }
 
-    pub fn contain(self, version: Version) -> bool {
+    pub fn contain(self, version: ServerVersion) -> bool {
         self.product == version.product && (self.from..self.before).contains(&version.number)
     }
 }
 
 /// The version of a server.
 #[derive(Debug, Clone, Copy)]
-pub struct Version {
+pub struct ServerVersion {
     pub product: &'static str,
     pub number: u32,
 }
@@ -41,7 +41,7 @@ pub struct Version {
 #[derive(Debug)]
 pub struct View {
     pub name: &'static str,
-    pub versions: &'static [Versions],
+    pub versions: &'static [VersionRange],
     /// Columns by petal's names, each with the server's expression; an empty one is the name.
     pub columns: &'static [(&'static str, &'static str)],
     /// The FROM clause and the rest of the query; empty for functions alone.
@@ -51,14 +51,14 @@ pub struct View {
 }
 
 impl View {
-    pub fn is_of(&self, version: Version) -> bool {
+    pub fn is_of(&self, version: ServerVersion) -> bool {
         self.versions.iter().any(|versions| versions.contain(version))
     }
 }
 
 /// The unit of a counter, or of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unit {
+pub enum CountUnit {
     /// Blocks; requests too, if each is for one block.
     Blocks,
     Requests,
@@ -80,19 +80,19 @@ pub enum Work {
 }
 
 /// A condition of one source, in petal's name for it; the dialect decides if it holds.
-pub type Need = &'static str;
+pub type FigureNeed = &'static str;
 
 /// Columns that make a figure in some versions: the sum of each column times its factor.
 #[derive(Debug)]
-pub struct Source {
-    pub versions: &'static [Versions],
+pub struct FigureSource {
+    pub versions: &'static [VersionRange],
     /// `view.column` with its factor.
     pub terms: &'static [(&'static str, i64)],
     /// The column with the time of a wait, and its unit.
     pub time: Option<(&'static str, Picoseconds)>,
-    pub unit: Unit,
+    pub unit: CountUnit,
     pub work: Work,
-    pub needs: &'static [Need],
+    pub needs: &'static [FigureNeed],
 }
 
 /// Picoseconds in a unit of time.
@@ -112,13 +112,13 @@ pub enum FigureKind {
 
 /// A figure with all its sources: the first one that is known counts.
 #[derive(Debug)]
-pub struct Figure {
+pub struct FigureEntry {
     pub name: &'static str,
     pub kind: FigureKind,
-    pub unit: Unit,
-    pub sources: &'static [Source],
+    pub unit: CountUnit,
+    pub sources: &'static [FigureSource],
     /// Versions without a source, each with the reason.
-    pub holes: &'static [(&'static [Versions], &'static str)],
+    pub holes: &'static [(&'static [VersionRange], &'static str)],
     /// Replacement while it is unknown; empty without one.
     pub stand_in: &'static str,
 }
@@ -127,21 +127,21 @@ pub struct Figure {
 #[derive(Debug)]
 pub struct FigureTable {
     pub views: &'static [View],
-    pub figures: &'static [Figure],
+    pub figures: &'static [FigureEntry],
     /// Each need, and the reason of a figure without it; empty if the figure then has no meaning.
-    pub needs: &'static [(Need, &'static str)],
+    pub needs: &'static [(FigureNeed, &'static str)],
 }
 
 /// A look at a server's counters, for its figures.
 pub struct Look<'a> {
     pub table: &'static FigureTable,
-    pub version: Version,
+    pub version: ServerVersion,
     pub block_bytes: Option<u64>,
     /// Counters by `view.column`.
     pub raw: &'a BTreeMap<String, u64>,
     /// Views, and columns as `view.column`, that the server refused, with its words.
     pub refused: &'a BTreeMap<String, String>,
-    pub unmet: &'a [Need],
+    pub unmet: &'a [FigureNeed],
 }
 
 impl Look<'_> {
@@ -159,7 +159,7 @@ impl Look<'_> {
 
     /// The waits that are counted and timed.
     pub fn waits(&self) -> Vec<Wait> {
-        let wait = |figure: &Figure| {
+        let wait = |figure: &FigureEntry| {
             let FigureKind::Wait(class) = figure.kind else { return None };
             let (count, time_ns) = self.count_and_time(figure).ok()?;
             Some(Wait::counted(figure.name, class, Some(count), time_ns))
@@ -170,7 +170,7 @@ impl Look<'_> {
     /// Each unknown figure with the reason.
     pub fn reasons(&self) -> BTreeMap<String, String> {
         let figures = self.table.figures.iter();
-        let reason = |figure: &Figure| {
+        let reason = |figure: &FigureEntry| {
             let known = match figure.kind {
                 FigureKind::Wait(_) => self.count_and_time(figure).map(|_| ()),
                 _ => self.value(figure).map(|_| ()),
@@ -181,15 +181,15 @@ impl Look<'_> {
         figures.filter_map(reason).collect()
     }
 
-    fn figure(&self, name: &str) -> Option<&'static Figure> {
+    fn figure(&self, name: &str) -> Option<&'static FigureEntry> {
         self.table.figures.iter().find(|figure| figure.name == name)
     }
 
-    fn value(&self, figure: &Figure) -> Result<u64, String> {
+    fn value(&self, figure: &FigureEntry) -> Result<u64, String> {
         self.first_known(figure, |source| self.of_source(figure, source))
     }
 
-    fn count_and_time(&self, figure: &Figure) -> Result<(u64, u64), String> {
+    fn count_and_time(&self, figure: &FigureEntry) -> Result<(u64, u64), String> {
         self.first_known(figure, |source| {
             let (column, unit) = source.time.ok_or("the server does not time it")?;
             let time_ps = u128::from(self.column(column)?) * u128::from(unit);
@@ -201,8 +201,8 @@ impl Look<'_> {
     /// The value of the first source that is known, else the reason of the first one.
     fn first_known<T>(
         &self,
-        figure: &Figure,
-        value: impl Fn(&Source) -> Result<T, String>,
+        figure: &FigureEntry,
+        value: impl Fn(&FigureSource) -> Result<T, String>,
     ) -> Result<T, String> {
         let sources = figure.sources.iter().filter(|it| contain(it.versions, self.version));
         let mut first_reason = None;
@@ -218,20 +218,20 @@ impl Look<'_> {
         }))
     }
 
-    fn unmet(&self, source: &Source) -> Option<&'static str> {
+    fn unmet(&self, source: &FigureSource) -> Option<&'static str> {
         let need = source.needs.iter().find(|need| self.unmet.contains(need))?;
         self.table.needs.iter().find(|(name, _)| name == need).map(|(_, why)| *why)
     }
 
-    fn of_source(&self, figure: &Figure, source: &Source) -> Result<u64, String> {
+    fn of_source(&self, figure: &FigureEntry, source: &FigureSource) -> Result<u64, String> {
         let mut sum: i128 = 0;
         for (column, factor) in source.terms {
             sum += i128::from(self.column(column)?) * i128::from(*factor);
         }
         let block_bytes = || self.block_bytes.ok_or("the server's block size is not known");
         let sum = match (source.unit, figure.unit) {
-            (Unit::Blocks, Unit::Bytes) => sum * i128::from(block_bytes()?),
-            (Unit::Bytes, Unit::Blocks) => sum / i128::from(block_bytes()?.max(1)),
+            (CountUnit::Blocks, CountUnit::Bytes) => sum * i128::from(block_bytes()?),
+            (CountUnit::Bytes, CountUnit::Blocks) => sum / i128::from(block_bytes()?.max(1)),
             _ => sum,
         };
         u64::try_from(sum).map_err(|_| "its counters do not fit each other".to_owned())
@@ -247,13 +247,13 @@ impl Look<'_> {
     }
 }
 
-fn contain(versions: &[Versions], version: Version) -> bool {
+fn contain(versions: &[VersionRange], version: ServerVersion) -> bool {
     versions.iter().any(|versions| versions.contain(version))
 }
 
 impl FigureTable {
     /// The views of a version.
-    pub fn views_of(&self, version: Version) -> impl Iterator<Item = &'static View> {
+    pub fn views_of(&self, version: ServerVersion) -> impl Iterator<Item = &'static View> {
         self.views.iter().filter(move |view| view.is_of(version))
     }
 }

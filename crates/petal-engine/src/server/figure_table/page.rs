@@ -7,17 +7,19 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::{Figure, FigureTable, Need, Source, Version, Versions, Work, contain};
+use super::{
+    FigureEntry, FigureNeed, FigureSource, FigureTable, ServerVersion, VersionRange, Work, contain,
+};
 
 impl FigureTable {
     /// Faults of the table itself: figures without source or reason in a version, columns that no view
     /// of the version has, needs without words.
-    pub fn faults(&self, versions: &[Version]) -> Vec<String> {
+    pub fn faults(&self, versions: &[ServerVersion]) -> Vec<String> {
         let pairs = self.figures.iter().flat_map(|it| versions.iter().map(move |v| (it, *v)));
         pairs.flat_map(|(figure, version)| self.faults_of(figure, version)).collect()
     }
 
-    fn faults_of(&self, figure: &Figure, version: Version) -> Vec<String> {
+    fn faults_of(&self, figure: &FigureEntry, version: ServerVersion) -> Vec<String> {
         let of = |what: String| {
             format!("{} on {} {}: {what}", figure.name, version.product, version.number)
         };
@@ -33,9 +35,9 @@ impl FigureTable {
             let mut views = self.views_of(version).filter(|view| view.name == name);
             views.any(|view| view.columns.iter().any(|(it, _)| is_it(it)))
         };
-        let columns = sources().flat_map(Source::columns).filter(|column| !has(column));
+        let columns = sources().flat_map(FigureSource::columns).filter(|column| !has(column));
         faults.extend(columns.map(|column| of(format!("no view has {column}"))));
-        let has_words = |need: &&Need| self.needs.iter().any(|(name, _)| name == *need);
+        let has_words = |need: &&FigureNeed| self.needs.iter().any(|(name, _)| name == *need);
         let needs = sources().flat_map(|source| source.needs).filter(|need| !has_words(need));
         faults.extend(needs.map(|need| of(format!("no words for the need {need}"))));
         faults
@@ -49,7 +51,7 @@ impl FigureTable {
         );
         let products: BTreeSet<&str> =
             self.views.iter().flat_map(|it| it.versions).map(|it| it.product).collect();
-        let worded = |versions: &[Versions]| worded(versions, version, products.len() > 1);
+        let worded = |versions: &[VersionRange]| worded(versions, version, products.len() > 1);
         for figure in self.figures {
             let mut otherwise = figure.stand_in;
             for source in figure.sources {
@@ -86,8 +88,8 @@ impl FigureTable {
     }
 }
 
-fn worded(versions: &[Versions], version: fn(u32) -> String, has_products: bool) -> String {
-    let one = |it: &Versions| {
+fn worded(versions: &[VersionRange], version: fn(u32) -> String, has_products: bool) -> String {
+    let one = |it: &VersionRange| {
         let (from, last) = (version(it.from), version(it.before.saturating_sub(1)));
         match it.before {
             u32::MAX => format!("from {from}"),
@@ -96,11 +98,11 @@ fn worded(versions: &[Versions], version: fn(u32) -> String, has_products: bool)
         }
     };
     let product =
-        |it: &Versions| if has_products { format!("{} ", it.product) } else { String::new() };
+        |it: &VersionRange| if has_products { format!("{} ", it.product) } else { String::new() };
     versions.iter().map(|it| product(it) + &one(it)).collect::<Vec<_>>().join(", ")
 }
 
-impl Source {
+impl FigureSource {
     fn columns(&self) -> impl Iterator<Item = &'static str> {
         self.terms.iter().map(|(name, _)| *name).chain(self.time.map(|(name, _)| name))
     }
