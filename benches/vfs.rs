@@ -3,7 +3,7 @@
 //!
 //! `cargo bench --bench vfs`. The first three read from the page cache, so that the cost shows;
 //! the last one waits for the device.
-#![allow(clippy::print_stdout, clippy::unwrap_used)]
+#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::path::Path;
 use std::sync::Arc;

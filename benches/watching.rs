@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use aya::programs::{BtfTracePoint, loaded_programs};
 use aya::{Btf, Ebpf};
 
+use petal_model::record::RecordFolder;
 use petal_model::record::os_log::{OsLog, OsLogHeader};
 use petal_model::stats::devices::{self, DataDevices};
 use petal_model::stats::os::{DatabaseLocation, Probe, ServerProcesses};
@@ -33,7 +34,12 @@ fn main() {
     let folder = std::env::current_dir().unwrap();
     let found = devices::find(std::slice::from_ref(&folder));
     let path = folder.join(format!("watching-{}.ndjson", std::process::id()));
-    let mut log = OsLog::begin(&path, &OsLogHeader::default()).unwrap();
+    let mut log = OsLog::begin(
+        &RecordFolder::beside(&path),
+        path.file_name().unwrap(),
+        &OsLogHeader::default(),
+    )
+    .unwrap();
     let alone = Probe::watching(&found, DatabaseLocation::InPetal, false);
     let network = Probe::watching(&found, DatabaseLocation::InPetal, true);
     let mut children: Vec<Child> =

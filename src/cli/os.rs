@@ -9,6 +9,7 @@ use clap::{ArgAction, ArgMatches, Command};
 use time::OffsetDateTime;
 
 use crate::runner::os;
+use petal_model::record::RecordFolder;
 use petal_model::record::moment::stamp;
 use petal_model::record::os_log::{OsLog, OsLogHeader};
 use petal_model::stats::clock::ClockState;
@@ -105,7 +106,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         clock: ClockState::ask(),
         format: String::new(),
     };
-    let log = OsLog::begin(&path, &header)?;
+    let (folder, name) = (RecordFolder::beside(&path), path.file_name().unwrap_or_default());
+    let log = OsLog::begin(&folder, name, &header)?;
     console.warn(&format!("the clock of this host: {}", clock(header.clock.as_ref())));
     let seconds = matches.get_one("seconds").copied().unwrap_or(SECONDS_DEFAULT);
     let names = devices.names();

@@ -1,10 +1,11 @@
 //! Files that a command was asked for by name.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use petal_engine::in_use::FileId;
+use petal_model::files::{self, OFlags};
 use petal_model::record::{RecordFolder, own_file};
 
 use super::failure::{CommandError, Exit};
@@ -34,7 +35,7 @@ pub fn write(flag: &str, file: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Com
     let bytes = bytes.as_ref();
     let written = match is_replaced(file) {
         true => own_file::write(file, bytes),
-        false => File::options().write(true).open(file).and_then(|mut out| out.write_all(bytes)),
+        false => files::open(file, OFlags::WRONLY).and_then(|mut out| out.write_all(bytes)),
     };
     written.map_err(|error| failed(flag, file, &error))
 }
@@ -54,7 +55,7 @@ fn failed(flag: &str, file: &Path, error: &io::Error) -> CommandError {
 
 /// The folder that `--out` named, made if it is absent.
 pub fn folder(path: &Path) -> Result<RecordFolder, CommandError> {
-    fs::create_dir_all(path).map_err(|error| {
+    files::make_folders(path).map_err(|error| {
         let what = format!("--out {}: {error}; name a folder that can be made", path.display());
         CommandError::new(Exit::Environment, what)
     })?;

@@ -1,15 +1,14 @@
 //! `petal prove`: holds a user's own server to the promises of the conformance suite.
 
 use std::collections::BTreeMap;
-use std::fs::DirBuilder;
 use std::io::{BufRead as _, IsTerminal as _};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Command};
 
 use crate::prove::{NAME, Request, prove};
 use petal_engine::server::data_name::set_data_name;
+use petal_model::files;
 use petal_model::settings::error::SettingErrors;
 use petal_model::settings::table::{CommandKind, PARAMETERS};
 use petal_model::settings::{Settings, flags, read};
@@ -55,13 +54,13 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let run_settings = |parameters: &[(&'static str, &str)]| run_settings(matches, parameters);
     let scratch = std::env::temp_dir().join(format!("{NAME}-{}", std::process::id()));
     // A folder of nobody else's, which the end removes.
-    DirBuilder::new().mode(0o700).create(&scratch).map_err(|error| {
+    files::make_private_folder(&scratch).map_err(|error| {
         CommandError::new(Exit::Environment, format!("{}: {error}", scratch.display()))
     })?;
     let request = Request { settings, run_settings: &run_settings, scratch, is_licensed };
     let proofs = prove(&request, &context);
     // Also if nothing began.
-    let _ = std::fs::remove_dir_all(&request.scratch);
+    let _ = files::remove_all(&request.scratch);
     let proofs = proofs?;
     console.report(|| proofs.table());
     output::write("--out", &out, proofs.to_send())?;

@@ -7,6 +7,7 @@ use clap::{Arg, ArgMatches, Command};
 
 use crate::runner::server_settings::{ChangedServer, ForeignValues, RestartCommand};
 use crate::runner::sweep::hold;
+use petal_model::record::RecordFolder;
 use petal_model::record::server_settings::{self, NAME};
 use petal_model::settings::table::CommandKind;
 
@@ -64,18 +65,23 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
              a sweep with --server-setting"
         ))
     };
-    let journal = server_settings::read(&dir)?.ok_or_else(none)?;
+    let folder = RecordFolder::held(&dir).unwrap_or_else(|_| RecordFolder::open(&dir));
+    let journal = server_settings::read(&folder)?.ok_or_else(none)?;
     let settings = source::read_confirmed(matches, &journal.db, console)?;
-    let _lock = hold(&dir)?;
+    let _lock = hold(&folder)?;
     // The sweep may have ended meanwhile.
-    let mut journal = server_settings::read(&dir)?.ok_or_else(none)?;
+    let mut journal = server_settings::read(&folder)?.ok_or_else(none)?;
     if let Some(at) = &journal.restored_at {
         console.result_line(&format!("the original settings are back since {at}: nothing to do"));
         return Ok(Exit::Done);
     }
     let restart = restart(matches);
-    let server =
-        ChangedServer { settings: &settings, restart: restart.as_ref(), dir: &dir, watch: console };
+    let server = ChangedServer {
+        settings: &settings,
+        restart: restart.as_ref(),
+        folder: &folder,
+        watch: console,
+    };
     server.revive()?;
     let _settings_lock = server.lock().map_err(CommandError::from)?;
     let foreign = match matches.get_flag("force") {

@@ -11,6 +11,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use petal_engine::threads::{Thread, ThreadError};
+use petal_model::files;
 
 /// The signals of a worker, which its supervisor hears and hands on.
 static ORDERS: Mutex<Orders> = Mutex::new(Orders { comes: false, level: None });
@@ -82,7 +83,7 @@ pub fn survive_file_size_limit() {
 
 /// Returns true if petal was started with this signal ignored.
 fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = files::system_text("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask & (1 << (signal - 1)) != 0)

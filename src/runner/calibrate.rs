@@ -227,7 +227,7 @@ pub fn run_once(
 ) -> Result<WrittenCalibration, RunError> {
     let device = Device::open(settings)?;
     let folder = RecordFolder::create(&settings.out, "calibrate", OffsetDateTime::now_utc())?;
-    let noted = NotedProgress::new(progress, folder.path());
+    let noted = NotedProgress::new(progress, &folder);
     // The target is removed afterwards, unless it is to be kept.
     let calibrated = device
         .calibration_target(wanted, &noted, stop)

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use petal_model::files;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 const POLL: Duration = Duration::from_millis(20);
@@ -84,7 +85,7 @@ fn has_others(group: u32) -> bool {
 
 /// Reads state and group from <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>.
 fn is_alive_in(group: u32, process: u32) -> bool {
-    let Ok(stat) = fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
+    let Ok(stat) = files::system_text(format!("/proc/{process}/stat")) else { return false };
     let mut fields = stat.rsplit(") ").next().unwrap_or("").split_whitespace();
     let state = fields.next();
     state != Some("Z") && fields.nth(1).and_then(|field| field.parse().ok()) == Some(group)

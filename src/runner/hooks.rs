@@ -6,7 +6,6 @@
 //! run's [`HookGroup`], so that a timeout also ends its child processes. Processes of a script that
 //! exits 0 (such as a monitor, to be ended at `post`) continue until the run's end.
 
-use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
@@ -16,8 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::hook_group::HookGroup;
 use super::secrets;
-use petal_model::record::folder::create_anew;
-use petal_model::record::{HookCall, HookValue};
+use petal_model::record::{HookCall, HookValue, RecordFolder};
 use petal_model::settings::trust;
 
 const POLL: Duration = Duration::from_millis(20);
@@ -56,17 +54,16 @@ pub struct Waiting<'a> {
 pub fn call(
     script: &Path,
     moment: &str,
-    folder: &Path,
+    folder: &RecordFolder,
     group: &HookGroup,
     waiting: &Waiting<'_>,
 ) -> Result<HookCall, HookError> {
     let began = Instant::now();
     let Waiting { limit, named_after, give_up, .. } = *waiting;
     let name = format!("hook-{moment}.log");
-    let output = folder.join(&name);
-    let started = group.id().and_then(|group| start(script, moment, folder, &output, group));
+    let started = group.id().and_then(|group| start(script, moment, folder, &name, group));
     let shown = script.display();
-    let printed = format!("its output is in {}", output.display());
+    let printed = format!("its output is in {}", folder.path().join(&name).display());
     let mut child = started.map_err(|error| {
         HookError::Failed(format!(
             "EXTERNAL_SCRIPT {shown} could not be started for `{moment}`: {error}; make it \
@@ -103,8 +100,8 @@ pub fn call(
         moment: moment.to_owned(),
         exit_code: status.code(),
         seconds: began.elapsed().as_secs_f64(),
+        values: values(folder, &name),
         output: name,
-        values: values(&output),
     })
 }
 
@@ -125,15 +122,18 @@ fn takes_long(script: &Path, moment: &str, named_after: Duration, limit: Duratio
 fn start(
     script: &Path,
     moment: &str,
-    folder: &Path,
-    output: &Path,
+    folder: &RecordFolder,
+    output: &str,
     group: i32,
 ) -> io::Result<Child> {
-    let log = create_anew(output)?;
+    if let Some(moved) = folder.moved_words() {
+        return Err(io::Error::other(moved));
+    }
+    let log = folder.create_anew(output)?;
     let mut command = Command::new(trust::script(script).map_err(io::Error::other)?);
     command
         .arg(moment)
-        .env("PETAL_RUN_DIR", std::path::absolute(folder)?)
+        .env("PETAL_RUN_DIR", std::path::absolute(folder.path())?)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -185,8 +185,9 @@ pub(super) fn words(status: ExitStatus) -> String {
 }
 
 /// Reads the lines `name=value unit` of a file; the unit may be missing. Other lines are ignored.
-fn values(output: &Path) -> Vec<HookValue> {
-    let Ok(file) = File::open(output) else { return Vec::new() };
+fn values(folder: &RecordFolder, output: &str) -> Vec<HookValue> {
+    let file = folder.opened().and_then(|folder| folder.read(output.as_ref()));
+    let Ok(file) = file else { return Vec::new() };
     let lines = BufReader::new(file.take(VALUES_BYTES_MAX)).split(b'\n').map_while(Result::ok);
     let short = lines.filter(|line| line.len() <= LINE_BYTES_MAX);
     short.filter_map(|line| value(&String::from_utf8_lossy(&line))).take(VALUES_MAX).collect()
@@ -228,7 +229,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let script = script(folder.path(), body);
         let waiting = Waiting { limit, ..WAITING };
-        let result = call(&script, "pre", folder.path(), &HookGroup::default(), &waiting);
+        let result = call(
+            &script,
+            "pre",
+            &RecordFolder::open(folder.path()),
+            &HookGroup::default(),
+            &waiting,
+        );
         (folder, result)
     }
 
@@ -253,7 +260,13 @@ mod tests {
                 fs::write(folder.path().join("named"), "").unwrap();
             };
             let waiting = Waiting { named_after: Duration::ZERO, note: &note, ..WAITING };
-            let called = call(&script, moment, folder.path(), &HookGroup::default(), &waiting);
+            let called = call(
+                &script,
+                moment,
+                &RecordFolder::open(folder.path()),
+                &HookGroup::default(),
+                &waiting,
+            );
             assert_eq!((called.map(|call| call.exit_code).ok(), named.get()), (Some(Some(0)), 1));
         }
     }
@@ -265,7 +278,8 @@ mod tests {
         fs::write(&victim, "mine").unwrap();
         std::os::unix::fs::symlink(&victim, folder.path().join("hook-pre.log")).unwrap();
         let script = script(folder.path(), "echo said");
-        call(&script, "pre", folder.path(), &HookGroup::default(), &WAITING).unwrap();
+        call(&script, "pre", &RecordFolder::open(folder.path()), &HookGroup::default(), &WAITING)
+            .unwrap();
         assert_eq!(fs::read_to_string(victim).unwrap(), "mine");
         assert_eq!(fs::read_to_string(folder.path().join("hook-pre.log")).unwrap(), "said\n");
     }
@@ -320,7 +334,13 @@ mod tests {
         let began = Instant::now();
         let give_up = || began.elapsed() > Duration::from_millis(200);
         let waiting = Waiting { give_up: &give_up, ..WAITING };
-        let ended = call(&script, "post", folder.path(), &HookGroup::default(), &waiting);
+        let ended = call(
+            &script,
+            "post",
+            &RecordFolder::open(folder.path()),
+            &HookGroup::default(),
+            &waiting,
+        );
         assert!(matches!(ended, Err(HookError::Interrupted { .. })), "{ended:?}");
         assert!(began.elapsed() < LIMIT);
     }
@@ -330,7 +350,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let waiting = WAITING;
         let (script, group) = (folder.path().join("none"), HookGroup::default());
-        let error = call(&script, "pre", folder.path(), &group, &waiting).unwrap_err();
+        let error =
+            call(&script, "pre", &RecordFolder::open(folder.path()), &group, &waiting).unwrap_err();
         assert!(error.to_string().contains("could not be started"), "{error}");
     }
 

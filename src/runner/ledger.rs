@@ -10,6 +10,7 @@ use time::OffsetDateTime;
 use petal_engine::server::detached_worker::DetachedWorker;
 use petal_engine::server::liveness::{AbortHandle, TICK};
 use petal_engine::{Engine, EngineError, Outcome, Stop};
+use petal_model::files;
 use petal_model::record::Run;
 use petal_model::record::ledger::{
     Acknowledged, FORMAT, LedgerFile, LedgerHeader, LedgerKept, LedgerSchema, SessionFrame,
@@ -102,7 +103,7 @@ pub fn discard(ledger: &LedgerFile) {
     let is_file = std::fs::metadata(ledger.path()).is_ok_and(|about| about.is_file());
     if is_file && ledger.commits() == 0 {
         // If it cannot be removed, the next run refuses it by name.
-        let _ = std::fs::remove_file(ledger.path());
+        let _ = files::remove(ledger.path());
     }
 }
 

@@ -6,6 +6,7 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use super::RunError;
 use super::job::Job;
 use petal_engine::{Engine, EngineError, LoadPlan, Needs, Result, Server};
+use petal_model::files;
 use petal_model::numbers::{bytes, whole};
 use petal_model::settings::Settings;
 use petal_model::stats::cgroup::Groups;
@@ -148,7 +149,7 @@ fn thread_limits() -> impl Iterator<Item = (u64, String)> {
     let kernel =
         [("kernel", "threads-max", 1), ("kernel", "pid_max", 1), ("vm", "max_map_count", 2)];
     let kernel = kernel.into_iter().filter_map(|(folder, name, each)| {
-        let text = std::fs::read_to_string(format!("/proc/sys/{folder}/{name}")).ok()?;
+        let text = files::system_text(format!("/proc/sys/{folder}/{name}")).ok()?;
         Some((text.trim().parse::<u64>().ok()? / each, format!("sysctl {folder}.{name}")))
     });
     user.into_iter().chain(kernel)
@@ -157,7 +158,7 @@ fn thread_limits() -> impl Iterator<Item = (u64, String)> {
 /// Returns the remaining address space of the process; a map that fails ends it.
 fn address_room() -> Option<u64> {
     let limit = getrlimit(Resource::As).current?;
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let text = files::system_text("/proc/self/statm").ok()?;
     let pages: u64 = text.split_ascii_whitespace().next()?.parse().ok()?;
     Some(limit.saturating_sub(pages.saturating_mul(rustix::param::page_size() as u64)))
 }

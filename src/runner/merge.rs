@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use petal_model::files;
 use petal_model::record::{self, RecordFolder, Run};
 use time::OffsetDateTime;
 
@@ -19,7 +20,7 @@ pub struct RunWithFolder {
 impl RunWithFolder {
     /// False if the record could not be written: only the journal is then in the folder.
     pub fn is_written(&self) -> bool {
-        self.folder.path().join("run.json").is_file()
+        self.folder.opened().is_ok_and(|folder| folder.read("run.json".as_ref()).is_ok())
     }
 }
 
@@ -28,7 +29,7 @@ pub fn merge(folders: &[PathBuf], out: &Path, name: &str) -> Result<RunWithFolde
     let folder = RecordFolder::create(out, name, OffsetDateTime::now_utc())?;
     merge_into(folders, folder.clone()).inspect_err(|_| {
         // It was created just now, and holds only files of this merge.
-        let _ = std::fs::remove_dir_all(folder.path());
+        let _ = files::remove_all(folder.path());
     })
 }
 

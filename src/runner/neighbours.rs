@@ -5,7 +5,6 @@
 //! A command runs in a separate process group, which ends with its slot, and with petal, however
 //! petal ends.
 
-use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -20,10 +19,10 @@ use parking_lot::Mutex;
 use petal_engine::neighbour::{NeighbourSession, NeighbourWork};
 use petal_engine::threads::Thread;
 use petal_engine::{EngineError, Result};
-use petal_model::record::IntervalTotals;
 use petal_model::record::interference::{
     Interference, InterferenceSlot, Neighbour, NeighbourStart, ResponseSecond,
 };
+use petal_model::record::{IntervalTotals, RecordFolder};
 use petal_model::stats::timeline::Tally;
 
 use super::hook_group::HookGroup;
@@ -255,7 +254,7 @@ fn work(
     index: usize,
     slot: &SlotClock<'_>,
 ) -> Result<()> {
-    let output = job.folder.map(|folder| folder.path().join(output_name(index)));
+    let output = job.folder.map(|folder| (folder, output_name(index)));
     let shell = |body: &str| {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", body]);
@@ -279,7 +278,7 @@ fn work(
             }
         },
     };
-    work_by_program(program, output.as_deref(), job.folder.map(|it| it.path()), slot)
+    work_by_program(program, output, slot)
         .map_err(|error| EngineError::Environment(error.to_string()))
 }
 
@@ -301,21 +300,21 @@ struct NeighbourProgram {
 /// Starts a program again and again until the slot's end, and ends its process group then.
 fn work_by_program(
     NeighbourProgram { mut command, keeps_all }: NeighbourProgram,
-    output: Option<&Path>,
-    folder: Option<&Path>,
+    output: Option<(&RecordFolder, String)>,
     slot: &SlotClock<'_>,
 ) -> io::Result<()> {
     let group = HookGroup::default();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    if let Some(output) = output {
-        let log = OpenOptions::new().create(true).append(true).open(output)?;
+    if let Some((folder, output)) = &output {
+        if let Some(moved) = folder.moved_words() {
+            return Err(io::Error::other(moved));
+        }
+        let log = folder.opened()?.keep(output.as_ref())?;
         if keeps_all {
             command.stdout(log.try_clone()?);
         }
         command.stderr(log);
-    }
-    if let Some(folder) = folder {
-        command.env("PETAL_RUN_DIR", std::path::absolute(folder)?);
+        command.env("PETAL_RUN_DIR", std::path::absolute(folder.path())?);
     }
     loop {
         let mut child = command.process_group(group.id()?).spawn()?;
@@ -336,7 +335,9 @@ fn work_by_program(
             return child.wait().map(drop);
         };
         let failure = (!status.success()).then(|| {
-            let output = output.map(|output| format!("; its output is in {}", output.display()));
+            let output = output.as_ref().map(|(folder, output)| {
+                format!("; its output is in {}", folder.path().join(output).display())
+            });
             format!("it ended with {}{}", words(status), output.unwrap_or_default())
         });
         let has_failed = failure.is_some();

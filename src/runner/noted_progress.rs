@@ -1,9 +1,9 @@
 //! `progress.ndjson`: the progress of work that leaves no journal, for `petal attach`. petal removes it when
 //! the work ends. Lines are appended without a sync, because the work may measure the same device.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Watch;
 use petal_engine::{Progress, ProgressUnit};
-use petal_model::record::input;
+use petal_model::files;
+use petal_model::record::RecordFolder;
 
 const NAME: &str = "progress.ndjson";
 /// The shortest time between two lines of one phase.
@@ -44,7 +45,7 @@ fn unix_s() -> f64 {
 
 /// Returns the newest line of the work in this folder; None if it notes no progress.
 pub fn newest(folder: &Path) -> Option<NotedPhase> {
-    let mut file = input::open_regular(&folder.join(NAME)).ok()?;
+    let mut file = files::regular(folder.join(NAME)).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(LAST_BYTES))).ok()?;
     let mut last = Vec::new();
@@ -57,7 +58,7 @@ pub fn newest(folder: &Path) -> Option<NotedPhase> {
 /// An observer that notes the progress in the folder of the work, and passes all on to another one.
 pub struct NotedProgress<'a, W: ?Sized> {
     shown: &'a W,
-    path: PathBuf,
+    folder: RecordFolder,
     state: Mutex<NotedState>,
 }
 
@@ -73,8 +74,8 @@ struct NotedState {
 }
 
 impl<'a, W: ?Sized> NotedProgress<'a, W> {
-    pub fn new(shown: &'a W, folder: &Path) -> Self {
-        Self { shown, path: folder.join(NAME), state: Mutex::default() }
+    pub fn new(shown: &'a W, folder: &RecordFolder) -> Self {
+        Self { shown, folder: folder.clone(), state: Mutex::default() }
     }
 }
 
@@ -94,7 +95,8 @@ impl<W: Progress + ?Sized> Progress for NotedProgress<'_, W> {
     fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
         let mut state = self.state.lock();
         if state.phase.is_none() {
-            state.file = File::options().create_new(true).append(true).open(&self.path).ok();
+            let made = self.folder.opened().and_then(|folder| folder.create(NAME.as_ref()));
+            state.file = made.ok();
             state.is_made = state.file.is_some();
         }
         let (done, began_s) = (0, unix_s());
@@ -139,7 +141,7 @@ impl<W: ?Sized> Drop for NotedProgress<'_, W> {
     fn drop(&mut self) {
         if self.state.lock().is_made {
             // Without it nothing is lost.
-            let _ = fs::remove_file(&self.path);
+            let _ = self.folder.opened().and_then(|folder| folder.remove(NAME.as_ref()));
         }
     }
 }
@@ -148,11 +150,12 @@ impl<W: ?Sized> Drop for NotedProgress<'_, W> {
 mod tests {
     use super::*;
     use petal_engine::Silent;
+    use std::fs;
 
     #[test]
     fn the_newest_whole_line_is_read_and_the_file_goes_when_the_work_ends() {
         let folder = tempfile::tempdir().unwrap();
-        let noted = NotedProgress::new(&Silent, folder.path());
+        let noted = NotedProgress::new(&Silent, &RecordFolder::open(folder.path()));
         assert_eq!(newest(folder.path()), None);
         let read = || newest(folder.path()).map(|now| (now.what, now.done, now.total)).unwrap();
         noted.phase("filling", 4096, ProgressUnit::Bytes);
@@ -178,7 +181,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
         fs::write(&path, "mine").unwrap();
-        let noted = NotedProgress::new(&Silent, folder.path());
+        let noted = NotedProgress::new(&Silent, &RecordFolder::open(folder.path()));
         noted.phase("filling", 1, ProgressUnit::Bytes);
         drop(noted);
         assert_eq!(fs::read_to_string(&path).unwrap(), "mine");

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
+use petal_model::files::{self, OFlags};
 use petal_model::record::written::SeenDrive;
 use petal_model::stats::devices::DataDevices;
 use petal_model::stats::drive_health::{DriveHealth, FlashPage, HEALTH_PAGE, PAGE_BYTES};
@@ -94,7 +95,7 @@ fn size_bytes(name: &str, sys: &Path) -> Option<u64> {
     let names = all.filter_map(|block| namespace_of(block.file_name().to_str()?));
     let of_drive = names.filter(|other| drive_of(other) == drive_of(name));
     let bytes = |name: String| {
-        let sectors = fs::read_to_string(sys.join("block").join(name).join("size")).ok()?;
+        let sectors = files::system_text(sys.join("block").join(name).join("size")).ok()?;
         sectors.trim().parse::<u64>().ok()?.checked_mul(SECTOR_BYTES)
     };
     of_drive.map(bytes).sum::<Option<u64>>().filter(|&bytes| bytes > 0)
@@ -120,12 +121,12 @@ fn namespace_of(name: &str) -> Option<String> {
 }
 
 fn open(name: &str) -> io::Result<File> {
-    File::open(Path::new("/dev").join(name))
+    files::open(Path::new("/dev").join(name), OFlags::RDONLY)
 }
 
 fn seen(name: &str, sys: &Path) -> SeenDrive {
     let folder = sys.join("block").join(name);
-    let read = |file: &str| fs::read_to_string(folder.join(file)).ok();
+    let read = |file: &str| files::system_text(folder.join(file)).ok();
     let vendor = read("device/device/vendor")
         .and_then(|text| u16::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok());
     let (before, unseen) = match open(name).and_then(|file| health(&file, vendor)) {

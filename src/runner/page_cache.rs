@@ -6,7 +6,6 @@
 //! The rest is the kernel's MemAvailable: free memory and reclaimable caches. The kernel frees the
 //! lock when petal ends, however it ends.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use memmap2::MmapMut;
@@ -14,6 +13,7 @@ use memmap2::MmapMut;
 use super::RunError;
 use petal_engine::{EngineError, Progress, ProgressUnit, Stop};
 use petal_judge::memory::{FULL_PERCENT_MAX, MAJOR_FAULTS_MAX};
+use petal_model::files;
 use petal_model::numbers::bytes as size;
 use petal_model::stats::os::{MemoryPressure, meminfo_bytes};
 
@@ -54,7 +54,7 @@ pub struct HostMemory {
 impl HostMemory {
     /// Reads the memory of this host, with a server that may use so much cache.
     pub fn read(cache_bytes: Option<u64>, group_room: Option<u64>) -> Self {
-        let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let meminfo = files::system_text("/proc/meminfo").unwrap_or_default();
         let of = |key: &str| meminfo_bytes(&meminfo, key);
         let shared = of("Shmem").unwrap_or(0);
         let in_use = shared.saturating_add(of("AnonPages").unwrap_or(0));

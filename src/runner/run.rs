@@ -227,7 +227,7 @@ pub(super) fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>,
     let note = |line: &str| job.watch.note(line);
     let (limit, named_after) = (HOOK_LIMIT, HOOK_NAMED_AFTER);
     let waiting = Waiting { limit, named_after, give_up: &give_up, note: &note };
-    match hooks::call(script, moment, folder.path(), &job.hooks, &waiting) {
+    match hooks::call(script, moment, folder, &job.hooks, &waiting) {
         Ok(call) => Ok(Some(call)),
         Err(HookError::Interrupted { .. }) => Err(EngineError::Interrupted.into()),
         Err(error) => Err(RunError::Hook(error.to_string())),
@@ -249,7 +249,7 @@ impl RunFiles {
         let Some(folder) = job.folder else { return files };
         let opening = Opening::new(assemble::opening(job, prepared, started_at));
         if let Some(header) = assemble::os_header(&opening.run) {
-            let log = OsLog::begin(&folder.path().join(OWN_NAME), &header);
+            let log = OsLog::begin(folder, OWN_NAME, &header);
             files.os_log = files.keep(log, "records of the operating system are not kept");
         }
         let journal = Journal::begin(folder, &opening);
@@ -269,7 +269,7 @@ impl RunFiles {
         *self = Self::default();
         for name in [journal::NAME, latency_log::NAME, OWN_NAME] {
             // A file that cannot be removed holds no second.
-            let _ = job.folder.map(|folder| std::fs::remove_file(folder.path().join(name)));
+            let _ = job.folder.map(|folder| folder.opened()?.remove(name.as_ref()));
         }
     }
 }

@@ -290,7 +290,7 @@ impl<'a> RunSeries<'a> {
             }
             Err(error) => failure = failure.or(Some(error)),
         }
-        (run, failure)
+        (run, failure.or(folder.moved_words().map(RunError::Environment)))
     }
 
     /// Merges the file of `--os-data`. A failure is a gap; the run itself stays.

@@ -5,18 +5,16 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use petal_engine::server_settings::{Applies, ChangeableSettings, ServerSetting, SettingsLock};
 use petal_engine::{EngineError, ProgressUnit, Result, Server};
-use petal_model::record::folder::create_anew;
-use petal_model::record::moment;
 use petal_model::record::server_settings::{
     ChangedSetting, FORMAT, LastWriter, NAME, SettingsJournal,
 };
+use petal_model::record::{RecordFolder, moment};
 use petal_model::settings::Settings;
 use rustix::process::{Pid, Signal, kill_process_group};
 use time::OffsetDateTime;
@@ -45,7 +43,7 @@ pub struct RestartCommand {
 pub struct ChangedServer<'a> {
     pub settings: &'a Settings,
     pub restart: Option<&'a RestartCommand>,
-    pub dir: &'a Path,
+    pub folder: &'a RecordFolder,
     pub watch: &'a dyn Watch,
 }
 
@@ -220,7 +218,7 @@ impl ChangedServer<'_> {
     /// Runs the restart command to its end, also after a signal: half a restart helps nobody. Its
     /// processes stay when it succeeds, because the server may be one of them.
     fn run_command(&self, restart: &RestartCommand) -> Result<(), RunError> {
-        let output = self.dir.join(OUTPUT);
+        let output = self.folder.path().join(OUTPUT);
         let failed = |why: String| {
             RunError::Hook(format!(
                 "--restart-server {} {why}; its output is in {}",
@@ -229,7 +227,7 @@ impl ChangedServer<'_> {
             ))
         };
         self.watch.phase("restarting the server", restart.limit.as_secs(), ProgressUnit::Seconds);
-        let status = self.run_in_group(restart, &output);
+        let status = self.run_in_group(restart);
         match status.map_err(|error| failed(format!("could not be run: {error}")))? {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(failed(format!("ended with {status}"))),
@@ -237,12 +235,8 @@ impl ChangedServer<'_> {
         }
     }
 
-    fn run_in_group(
-        &self,
-        restart: &RestartCommand,
-        output: &Path,
-    ) -> io::Result<Option<ExitStatus>> {
-        let log = create_anew(output)?;
+    fn run_in_group(&self, restart: &RestartCommand) -> io::Result<Option<ExitStatus>> {
+        let log = self.folder.create_anew(OUTPUT)?;
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &restart.command]).process_group(0).stdin(Stdio::null());
         command.stdout(log.try_clone()?).stderr(log);
@@ -328,7 +322,7 @@ impl ChangedServer<'_> {
                          restore-settings {} --db {} --force` puts {original} back",
                         journal.place,
                         changed.values.join(" or "),
-                        self.dir.display(),
+                        self.folder.path().display(),
                         journal.db
                     )));
                 }
@@ -352,7 +346,7 @@ impl ChangedServer<'_> {
             in_effect: &changed.in_effect,
         });
         self.bring_about(&originals.collect::<Vec<_>>())?;
-        journal.close(self.dir)?;
+        journal.close(self.folder)?;
         self.watch.note(&match kept.as_slice() {
             [] => "the server has its original settings again".to_owned(),
             kept => {
@@ -369,8 +363,8 @@ impl ChangedServer<'_> {
             "{error}; the original settings of the server are in {} and not all put back: `petal \
              restore-settings {} --db {} --restart-server COMMAND` does it; if the server does not \
              start, remove {} from {} first, and start it",
-            self.dir.join(NAME).display(),
-            self.dir.display(),
+            self.folder.path().join(NAME).display(),
+            self.folder.path().display(),
             journal.db,
             names.join(", "),
             journal.place
@@ -433,10 +427,10 @@ impl<'a> ServerChanges<'a> {
         settings: &'a Settings,
         asked: &'a [(String, Vec<String>)],
         restart: Option<&'a RestartCommand>,
-        dir: &'a Path,
+        folder: &'a RecordFolder,
         watch: &'a dyn Watch,
     ) -> Result<Self, RunError> {
-        let server = ChangedServer { settings, restart, dir, watch };
+        let server = ChangedServer { settings, restart, folder, watch };
         let lock = Some(server.lock()?);
         let stored = StoredValues::default();
         Ok(Self { server, asked, lock, stored, is_disturbed: false, journal: None })
@@ -461,7 +455,7 @@ impl<'a> ServerChanges<'a> {
             Some(journal) => journal,
             None => {
                 let journal = self.server.journal(self.asked)?;
-                journal.save(self.server.dir)?;
+                journal.save(self.server.folder)?;
                 journal
             }
         };

@@ -2,7 +2,7 @@
 //! other figures are taken.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use petal_engine::threads::Thread;
+use petal_model::files::Folder;
 use petal_model::record::written::{SeenDrive, WrittenBytes};
 use petal_model::stats::counters::Counters;
 use petal_model::stats::os::{OsSample, Probe};
@@ -127,12 +128,12 @@ fn write_out_file_systems(files: Vec<PathBuf>) -> io::Result<()> {
         // petal's own database would lose its locks if a file of it were closed.
         let folder = if found.is_dir() { Some(&*path) } else { path.parent() };
         let folder = folder.filter(|_| !found.file_type().is_block_device());
-        let folder = File::open(folder.ok_or(io::ErrorKind::Unsupported)?)?;
-        if folder.metadata()?.dev() != found.dev() {
+        let folder = Folder::open(folder.ok_or(io::ErrorKind::Unsupported)?)?;
+        if folder.file().metadata()?.dev() != found.dev() {
             return Err(io::ErrorKind::CrossesDevices.into());
         }
         if done.insert(found.dev()) {
-            rustix::fs::syncfs(folder)?;
+            rustix::fs::syncfs(folder.file())?;
         }
     }
     Ok(())

@@ -99,6 +99,7 @@ mod server_postgres;
 mod server_settings;
 mod sessions;
 mod support;
+mod swaps;
 mod sweep;
 mod waterfall;
 mod write_ledger;

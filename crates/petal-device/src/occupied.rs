@@ -12,6 +12,7 @@ use super::target::TargetFile;
 use petal_engine::in_use::FileId;
 use petal_engine::on_path::OnPath;
 use petal_engine::{EngineError, Result};
+use petal_model::files;
 use petal_model::stats::devices::{Roots, mounted_at, unescaped};
 
 type Number = (u32, u32);
@@ -121,7 +122,7 @@ fn file_in_use(own: FileId, roots: &Roots) -> Use {
     let devices = roots.sys.join("block");
     for device in names_in(&devices)? {
         let backing = devices.join(&device).join("loop/backing_file");
-        let behind = with_path_if_exists(&backing, fs::read_to_string(&backing))?;
+        let behind = with_path_if_exists(&backing, files::system_text(&backing))?;
         if behind.is_some_and(|path| is_it(Path::new(path.trim_end_matches('\n')))) {
             return Ok(Some(format!("it is behind {}", device.to_string_lossy())));
         }
@@ -138,7 +139,7 @@ fn swaps(roots: &Roots) -> Result<Vec<PathBuf>, Unseen> {
     let mounts = roots.proc.join("self/mountinfo");
     with_path(&mounts, fs::metadata(&mounts))?; // Or /proc is not there at all.
     let list = roots.proc.join("swaps");
-    let text = with_path_if_exists(&list, fs::read_to_string(&list))?.unwrap_or_default();
+    let text = with_path_if_exists(&list, files::system_text(&list))?.unwrap_or_default();
     let paths = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
     Ok(paths.map(unescaped).collect())
 }
@@ -156,7 +157,7 @@ fn number_of_device(about: &Metadata) -> Option<Number> {
 
 fn number(folder: &Path) -> Result<Number, Unseen> {
     let path = folder.join("dev");
-    let text = with_path(&path, fs::read_to_string(&path))?;
+    let text = with_path(&path, files::system_text(&path))?;
     let number = text
         .trim()
         .split_once(':')

@@ -1,8 +1,8 @@
 //! File or block device under test: its kind, opening, header, and aligned memory.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{self, Seek as _, SeekFrom};
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -14,6 +14,7 @@ use petal_engine::file_lock::{FileLock, LockRefused};
 use petal_engine::in_use::{DataUse, FileId, unlink_same};
 use petal_engine::on_path::{OnPath, unusable};
 use petal_engine::{EngineError, Result};
+use petal_model::files::{self, OFlags};
 use petal_model::stats::target::DirectIo;
 
 /// Alignment of memory: one page, accepted by all common devices.
@@ -76,9 +77,8 @@ impl TargetFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             about => kind(path, &about.on(path)?)?,
         };
-        let mut how = OpenOptions::new();
-        how.read(true).custom_flags(libc::O_NONBLOCK);
-        how.open(path).on(path).and_then(|file| Self::of(path, file)).map(Some)
+        let opened = files::open(path, OFlags::RDONLY | OFlags::NONBLOCK);
+        opened.on(path).and_then(|file| Self::of(path, file)).map(Some)
     }
 
     /// Creates an empty file; fails if one exists.
@@ -91,7 +91,7 @@ impl TargetFile {
                 leads_to.display()
             )));
         }
-        let created = OpenOptions::new().read(true).write(true).create_new(true).open(path);
+        let created = files::open(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
         created.on(path).and_then(|file| Self::of(path, file))
     }
 
@@ -121,8 +121,8 @@ impl TargetFile {
     }
 
     /// Opens the file again, for reading and writing.
-    fn reopen(&self, flags: i32) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).custom_flags(flags).open(&self.path)
+    fn reopen(&self, how: OFlags) -> io::Result<File> {
+        files::open(&self.path, OFlags::RDWR | how)
     }
 
     /// Refuses a file opened later through the path, if it is a different one.
@@ -188,11 +188,11 @@ impl OpenTarget {
     /// shared with the run's other hosts if there are any.
     pub fn open(there: &TargetFile, asked: bool, is_shared: bool) -> Result<Self> {
         let path = &there.path;
-        let direct_file = asked.then(|| there.reopen(libc::O_DIRECT).and_then(proved));
+        let direct_file = asked.then(|| there.reopen(OFlags::DIRECT).and_then(proved));
         let (file, reason) = match direct_file {
             Some(Ok(file)) => (file, None),
             refused => {
-                let file = there.reopen(0).on(path)?;
+                let file = there.reopen(OFlags::empty()).on(path)?;
                 let reason = refused.and_then(Result::err);
                 (file, reason.map(|error| format!("direct I/O is refused there: {error}")))
             }
@@ -254,8 +254,8 @@ impl DataUse for OpenTarget {
 
 /// Returns the flag that claims a block device: without O_CREAT, O_EXCL is the kernel's own claim
 /// (open(2)), which excludes mounts, volumes and RAIDs.
-fn claim(kind: TargetKind, is_shared: bool) -> i32 {
-    if kind == TargetKind::BlockDevice && !is_shared { libc::O_EXCL } else { 0 }
+fn claim(kind: TargetKind, is_shared: bool) -> OFlags {
+    if kind == TargetKind::BlockDevice && !is_shared { OFlags::EXCL } else { OFlags::empty() }
 }
 
 /// Excludes other petals from a target. In a run of several hosts, it excludes only petals that do

@@ -1,16 +1,17 @@
 //! Reads and writes of a file past the page cache (O_DIRECT). Bytes pass through [`with_bounce`], so
 //! a caller's memory needs no alignment.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::bounce::with_bounce;
+use petal_model::files;
 
 /// Serves every common device, for kernels before 6.1, which name none.
 const ALIGNMENT_DEFAULT: usize = 4096;
@@ -121,10 +122,10 @@ fn repeated(wanted: usize, mut call: impl FnMut() -> io::Result<usize>) -> io::R
 
 /// Opens a file for reading and writing, or for reading only if it may not be written.
 pub fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(OFlags::DIRECT.bits().cast_signed());
-    options.clone().write(true).open(path).or_else(|error| match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => options.open(path),
+    files::open(path, OFlags::RDWR | OFlags::DIRECT).or_else(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            files::open(path, OFlags::RDONLY | OFlags::DIRECT)
+        }
         _ => Err(error),
     })
 }

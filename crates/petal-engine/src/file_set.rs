@@ -5,11 +5,11 @@
 //! A file is opened once and judged by that descriptor. Its identity is taken from there, and it is
 //! removed or replaced only if its name still leads to it.
 
+use petal_model::files::{self, Folder};
 use petal_model::numbers::{bytes, whole};
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ pub trait FileFormat: Copy + Send + Sync + 'static {
     /// Opens a file for reading. An engine that keeps descriptors of its files returns the kept
     /// one.
     fn open(&self, path: &Path) -> io::Result<Arc<File>> {
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        File::options().read(true).custom_flags(flags).open(path).map(Arc::new)
+        let how = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        files::open(path, how).map(Arc::new)
     }
 
     /// The owner of a file that has some bytes, by its header.
@@ -108,8 +108,6 @@ struct FoundFile {
 }
 
 const LOADING: &str = ".loading";
-/// The permissions of a file that a load makes.
-const MODE: u32 = 0o644;
 
 impl<F: FileFormat> FileSet<F> {
     pub fn new(path: &str, format: F) -> Self {
@@ -190,7 +188,7 @@ impl<F: FileFormat> FileSet<F> {
 
     /// Keeps other petals from loading or dropping here, until the lock is dropped.
     fn lock(&self) -> Result<FileLock> {
-        let folder = File::open(&self.path).on(&self.path)?;
+        let folder = files::open(&self.path, OFlags::RDONLY | OFlags::DIRECTORY).on(&self.path)?;
         let held = "another petal is loading or dropping data there; wait until it is done";
         FileLock::on(folder).map_err(|refused| refused.at(&self.path, held))
     }
@@ -298,7 +296,7 @@ impl<F: FileFormat> FileSet<F> {
         load_schema: &(dyn Fn(&LoadingFile<'_, F>, &LoadState<'_>) -> Result<ProvedSchema> + Sync),
     ) -> Result<LoadSummary> {
         check_block_size(self.format.support(), load.plan)?;
-        fs::create_dir_all(&self.path).on(&self.path)?;
+        files::make_folders(&self.path).on(&self.path)?;
         let _alone = self.lock()?;
         let _locks = self.check_names(load.plan)?;
         self.check_room(needed_bytes)?;
@@ -329,10 +327,10 @@ impl<F: FileFormat> FileSet<F> {
             if replaced.is_some() {
                 self.format.give_up(&to)?;
             }
-            fs::rename(&from, &to).on(&to)?;
+            files::rename(&from, &to).on(&to)?;
             replaced.into_iter().for_each(|file| self.format.forget(file));
         }
-        File::open(&self.path).and_then(|folder| folder.sync_all()).on(&self.path)
+        Folder::open(&self.path).and_then(|folder| folder.file().sync_all()).on(&self.path)
     }
 
     /// Removes petal's files, and the folder if nothing else is in it. Returns their paths.
@@ -359,7 +357,7 @@ impl<F: FileFormat> FileSet<F> {
             self.remove(path, *id)?;
             dropped.push(path.display().to_string());
         }
-        if !dropped.is_empty() && fs::remove_dir(&self.path).is_ok() {
+        if !dropped.is_empty() && files::remove_folder(&self.path).is_ok() {
             dropped.push(format!("{} (empty)", self.path.display()));
         }
         Ok(dropped)
@@ -393,9 +391,7 @@ pub struct LoadingFile<'a, F> {
 impl<'a, F: FileFormat> LoadingFile<'a, F> {
     fn make(set: &'a FileSet<F>, schema: u32) -> Result<Self> {
         let path = set.loading_file(schema);
-        let new = &mut OpenOptions::new();
-        new.read(true).write(true).create_new(true).mode(MODE);
-        let file = new.open(&path).on(&path)?;
+        let file = files::open(&path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL).on(&path)?;
         let id = FileId::from(&file.metadata().on(&path)?);
         Ok(Self { set, schema, path, file, id })
     }

@@ -8,6 +8,7 @@ use std::path::Path;
 use rustix::fs::AtFlags;
 
 use super::Result;
+use petal_model::files::Folder;
 
 /// Held by a run until its figures are taken: setup and drop are refused meanwhile.
 pub trait DataUse: Send + Sync {
@@ -56,13 +57,12 @@ pub fn unlink_same(path: &Path, file: FileId) -> io::Result<()> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let folder = std::fs::File::open(folder)?;
-    let about = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let folder = Folder::open(folder)?;
+    let about = rustix::fs::statat(folder.file(), name, AtFlags::SYMLINK_NOFOLLOW)?;
     if (about.st_dev, about.st_ino) != (file.0, file.1) {
         return Err(io::Error::other("another file has taken its place, which stays"));
     }
-    Ok(rustix::fs::unlinkat(&folder, name, AtFlags::empty())?)
+    folder.remove(name)
 }
 
 /// A no-op `DataUse` for data that cannot be dropped during a run.

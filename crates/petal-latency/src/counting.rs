@@ -9,6 +9,7 @@ use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use parking_lot::Mutex;
 
+use petal_model::files;
 use petal_model::stats::os::DatabaseLocation;
 use petal_model::stats::os::time_buckets::{BUCKETS, TimeBuckets};
 
@@ -80,7 +81,7 @@ pub struct ProgramFor<'a> {
 
 /// Checks rights and kernel first, because loading costs a tenth of a second.
 pub fn may_load() -> Result<(), String> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = files::system_text("/proc/self/status").unwrap_or_default();
     let held = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let held = held.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
     let has = |bit: u32| held >> bit & 1 == 1;

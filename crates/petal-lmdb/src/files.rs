@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -16,6 +16,7 @@ use petal_engine::in_use::{FileId, unlink_same};
 use petal_engine::keyed::folder::KeyedFormat;
 use petal_engine::keyed::meta::Notes;
 use petal_engine::on_path::OnPath as _;
+use petal_model::files;
 use petal_model::settings::table::{EngineSupport, support};
 
 /// A database file.
@@ -90,8 +91,8 @@ fn own_lock_file(path: &Path) -> Result<OwnSide> {
             false => return Ok(OwnSide::Foreign),
         },
     }
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = File::options().read(true).custom_flags(flags).open(path).on(path)?;
+    let how = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = files::open(path, how).on(path)?;
     let about = file.metadata().on(path)?;
     // LMDB makes it empty first.
     let is_lmdbs = about.len() == 0 || has_magic(&file, 0).on(path)?;

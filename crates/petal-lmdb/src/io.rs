@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use super::layout::PAGE_BYTES;
+use petal_model::files::{self, OFlags};
 use petal_model::stats::counters::{Counters, FileCounts, IoCounts};
 use petal_model::stats::event_stats::{
     EventRecorder, EventStats, EventTotals, plain_counts, timed_events,
@@ -118,7 +119,7 @@ pub struct ThreadWrites(File);
 impl ThreadWrites {
     /// Opens the counts of the calling thread.
     pub fn open() -> io::Result<Self> {
-        File::open("/proc/thread-self/io").map(Self)
+        files::open("/proc/thread-self/io", OFlags::RDONLY).map(Self)
     }
 
     /// Calls and bytes so far.

@@ -14,6 +14,7 @@ use rustix::fs::Advice;
 
 use super::layout::PAGE_BYTES;
 use petal_engine::in_use::FileId;
+use petal_model::files;
 
 /// A process may open so many read transactions of one file at once.
 const READERS: u32 = 16_384;
@@ -114,7 +115,7 @@ impl PageDropper {
 /// The addresses at which this process maps a file. LMDB has no call for them.
 fn map_of(file: &File, path: &Path) -> io::Result<Range<usize>> {
     let number = file.metadata()?.ino().to_string();
-    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let maps = files::system_text("/proc/self/maps")?;
     let path = path.as_os_str().to_string_lossy();
     let found = maps.lines().filter(|line| line.ends_with(&*path)).find_map(|line| {
         let mut fields = line.split_ascii_whitespace();

@@ -6,10 +6,11 @@
 //! 3. [`stats`]: histograms, counters, the operating system
 //! 4. [`record`]: the files that a run leaves on disk
 //!
-//! [`numbers`] formats figures for every message and report.
+//! [`files`] opens all files. [`numbers`] formats figures for every message and report.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+pub mod files;
 pub mod numbers;
 pub mod record;
 pub mod settings;

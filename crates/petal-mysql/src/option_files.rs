@@ -2,12 +2,12 @@
 //! groups of the two programs, from the files of the system and of the user.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use petal_engine::{EngineError, Result};
+use petal_model::files;
 
 /// The system's files, in the order in which they are read: a later value counts.
 const SYSTEM_FILES: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "/etc/mysql/mariadb.cnf"];
@@ -54,9 +54,9 @@ fn add_file(file: &Path, depth: usize, options: &mut BTreeMap<String, String>) {
 
 /// Returns the text of a file; `None` if any user can change it.
 fn text_of(path: &Path) -> io::Result<Option<String>> {
-    let mut file = File::open(path)?;
+    let mut file = files::regular(path)?;
     let meta = file.metadata()?;
-    if meta.is_file() && meta.permissions().mode() & 0o002 != 0 {
+    if meta.permissions().mode() & 0o002 != 0 {
         return Ok(None);
     }
     let mut text = String::new();

@@ -13,6 +13,7 @@ use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
 use petal_engine::url_option::process_environment;
 use petal_engine::{EngineError, Result};
+use petal_model::files;
 use petal_model::record::verification::Recovery;
 use petal_model::settings::Settings;
 use petal_model::stats::os::ServerProcesses;
@@ -95,9 +96,9 @@ pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     }
     let mut client = endpoint.connect_to_look().ok()?;
     let (folder, file): (String, String) = client.query_one("SELECT @@datadir, @@pid_file").ok()?;
-    let text = std::fs::read_to_string(Path::new(&folder).join(file)).ok()?;
+    let text = files::text(Path::new(&folder).join(file)).ok()?;
     let parent: u32 = text.trim().parse().ok()?;
-    let name = std::fs::read_to_string(format!("/proc/{parent}/comm")).ok()?;
+    let name = files::system_text(format!("/proc/{parent}/comm")).ok()?;
     let is_server = ["mysqld", "mariadbd"].contains(&name.trim());
     is_server.then_some(ServerProcesses { parent, log_writer: None })
 }

@@ -1,7 +1,6 @@
 //! Address and logins of the database, from URL, SLOB's parameters and environment. This module
 //! does not connect.
 
-use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use petal_engine::server::endpoint::host_and_port;
 use petal_engine::url_option::{Environment, UrlOptions, process_environment};
 use petal_engine::{EngineError, Result};
+use petal_model::files::{self, OFlags};
 use petal_model::settings::printable::printable_line;
 use petal_model::settings::url::{Secret, TargetUrl, UrlHost, UrlServer};
 use petal_model::settings::{Endpoints, Settings};
@@ -209,7 +209,7 @@ fn buffer_pool(given: &str) -> Result<String> {
 /// wallets.
 fn wallet(folder: String, outside: &ExternalSources<'_>) -> Result<Wallet> {
     let file = std::path::Path::new(&folder).join(WALLET_FILE);
-    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let text = files::text(file).unwrap_or_default();
     let password = match (outside.environment)(WALLET_PASSWORD_VARIABLE) {
         Some(given) => Some(given_secret(WALLET_PASSWORD_VARIABLE, &given)?),
         None if text.contains("ENCRYPTED PRIVATE KEY") => {
@@ -339,7 +339,7 @@ fn ask_password(user: &str) -> Option<Secret> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return None;
     }
-    let mut terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
+    let mut terminal = files::open("/dev/tty", OFlags::RDWR).ok()?;
     let usual = tcgetattr(&terminal).ok()?;
     let mut unseen = usual.clone();
     unseen.local_modes.remove(LocalModes::ECHO);

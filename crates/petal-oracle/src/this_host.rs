@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use petal_model::files;
+
 /// An instance that runs on this host.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LocalInstance {
@@ -26,7 +28,7 @@ impl LocalInstance {
         let is_own = short(host) == short(own_name) && short(host) != "localhost";
         let roots = pmon_roots(proc, instance);
         let is_its = |root: &PathBuf| {
-            let named = fs::read_to_string(root.join("etc/hostname")).unwrap_or_default();
+            let named = files::text(root.join("etc/hostname")).unwrap_or_default();
             is_own || !host.is_empty() && short(named.trim()) == short(host)
         };
         match roots.into_iter().find(is_its) {
@@ -60,7 +62,7 @@ fn short(host: &str) -> String {
 fn pmon_roots(proc: &Path, instance: &str) -> Vec<PathBuf> {
     let ending = format!("_pmon_{instance}");
     let is_pmon = |process: &PathBuf| {
-        let name = fs::read_to_string(process.join("cmdline")).unwrap_or_default();
+        let name = files::system_text(process.join("cmdline")).unwrap_or_default();
         !instance.is_empty() && name.trim_end_matches('\0').ends_with(&ending)
     };
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::options::Options;
 use petal_engine::{EngineError, Result};
+use petal_model::files;
 
 const FILE: &str = "tnsnames.ora";
 /// Maximum number of included files, which ends a circle of includes.
@@ -141,7 +142,7 @@ impl TnsNames {
 
 /// Reads the text of a file; invalid UTF-8 is read as Windows-1252, which some comments use.
 fn read_text(file: &Path) -> Result<String, String> {
-    let bytes = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let bytes = files::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
     let (text, _, is_odd) = encoding_rs::UTF_8.decode(&bytes);
     match is_odd {
         false => Ok(text.into_owned()),

@@ -14,6 +14,7 @@ use petal_engine::server::batch_loop::clock_resolution_ns;
 use petal_engine::server::data_name::named;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::server::meta_table::SchemaMeta;
+use petal_model::files;
 use petal_model::settings::LoopSide;
 use petal_model::stats::os::ServerProcesses;
 use petal_model::stats::target::{IoEvents, Target, TargetDetails};
@@ -217,7 +218,7 @@ pub fn data_directory(client: &mut Client) -> Option<String> {
     ServerProcesses::of_session(u32::try_from(process).ok()?, None)?;
     let folder = std::fs::read_link(format!("/proc/{process}/cwd")).ok()?;
     // Its fourth line is the port: it is this server's folder, and no other's.
-    let known = std::fs::read_to_string(folder.join("postmaster.pid")).ok()?;
+    let known = files::text(folder.join("postmaster.pid")).ok()?;
     let is_its = known.lines().nth(3).is_some_and(|line| line.trim() == port);
     is_its.then(|| folder.display().to_string())
 }

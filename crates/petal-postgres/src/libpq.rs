@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use petal_engine::server::endpoint::host_and_port;
 use petal_engine::url_option::{Environment, UrlOptions};
 use petal_engine::{EngineError, Result};
+use petal_model::files;
 use petal_model::settings::url::UrlHost;
 
 /// A server: a host and port, or a folder with a socket.
@@ -213,7 +214,7 @@ pub fn service_entries(
     environment: Environment<'_>,
 ) -> Result<Option<BTreeMap<String, String>>> {
     for path in files(environment) {
-        let text = match std::fs::read_to_string(&path) {
+        let text = match files::text(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => {

@@ -13,6 +13,7 @@ use petal_engine::server::endpoint::CONNECT_TIMEOUT_DEFAULT;
 use petal_engine::server::peer::PeerRule;
 use petal_engine::url_option::{Environment, process_environment};
 use petal_engine::{EngineError, Result};
+use petal_model::files;
 use petal_model::settings::url::{Secret, TargetUrl, UrlHost, UrlServer};
 
 /// The protection of a connection, by libpq's names.
@@ -284,7 +285,7 @@ pub fn autovacuum(url: &TargetUrl) -> Result<bool> {
 /// The name of who runs petal.
 fn os_user() -> Option<String> {
     let id = rustix::process::geteuid().as_raw().to_string();
-    let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let accounts = files::system_text("/etc/passwd").unwrap_or_default();
     let by_id = accounts.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;
@@ -308,7 +309,7 @@ fn filed_passwords(
         notes.push(note);
         return Ok(vec![None; addresses.len()]);
     }
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = files::text(path).map_err(|error| {
         EngineError::Environment(format!(
             "{}: the password file cannot be read: {error}; make it readable for you alone",
             path.display()

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::RangeInclusive;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -133,8 +133,8 @@ pub struct OpenDatabase {
 impl OpenDatabase {
     pub fn open(shared: &Shared, schema: u32) -> Result<Self> {
         let path = shared.folder.loaded_file(schema)?;
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-        let file = File::options().read(true).write(true).custom_flags(flags).open(&path);
+        let file =
+            petal_model::files::open(&path, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK);
         let file = Arc::new(file.on(&path)?);
         let held = "another program uses this database, and redb allows one at a time; wait until \
                     it is done, or stop it";

@@ -3,7 +3,7 @@
 //! scattered. An UPDATE is in the synced log before it is in its rows; settling
 //! repeats the log, syncs the rows and empties the log.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use petal_engine::server::row_layout::{UpdateText, column_bytes, found_row};
 use petal_engine::{
     EngineError, FoundRow, LoadSummary, LoadedSchemaSummary, Placement, Result, RowReader,
 };
+use petal_model::files::{self, OFlags};
 use petal_model::settings::table::{EngineSupport, support};
 use petal_model::stats::target::LoadedSchema;
 use petal_model::workload::row::{COLUMNS, Filler};
@@ -58,7 +59,7 @@ impl FileFormat for ScriptedFormat {
 
     fn remove_sides(&self, path: &Path) -> Result<()> {
         let log = log_of(path);
-        match std::fs::remove_file(&log) {
+        match files::remove(&log) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error).on(&log),
             _ => Ok(()),
         }
@@ -72,7 +73,7 @@ fn log_of(path: &Path) -> PathBuf {
 pub fn loaded(folder: &SchemaFolder) -> Result<Vec<LoadedSchema>> {
     let mut loaded = Vec::new();
     for found in folder.complete()? {
-        let file = File::open(&found.path).on(&found.path)?;
+        let file = files::regular(&found.path).on(&found.path)?;
         loaded.extend(
             Header::read(&file).on(&found.path)?.map(|header| header.describe(found.schema)),
         );
@@ -82,17 +83,17 @@ pub fn loaded(folder: &SchemaFolder) -> Result<Vec<LoadedSchema>> {
 
 pub fn open(folder: &SchemaFolder, schema: u32) -> Result<SchemaFile> {
     let path = folder.loaded_file(schema)?;
-    let file = OpenOptions::new().read(true).write(true).open(&path).on(&path)?;
+    let file = files::open(&path, OFlags::RDWR).on(&path)?;
     let header = Header::read(&file).on(&path)?.ok_or_else(|| lost_mark(&path))?;
     let log_path = log_of(&path);
-    let log = OpenOptions::new().read(true).append(true).create(true).open(&log_path);
+    let log = files::open(&log_path, OFlags::RDWR | OFlags::APPEND | OFlags::CREATE);
     let log = Arc::new(log.on(&log_path)?);
     Ok(SchemaFile { rows: RowFile::new(file, header), log, text: UpdateText::default() })
 }
 
 pub fn placement(folder: &SchemaFolder, schema: u32) -> Result<Placement> {
     let path = folder.loaded_file(schema)?;
-    let file = File::open(&path).on(&path)?;
+    let file = files::regular(&path).on(&path)?;
     let header = Header::read(&file).on(&path)?.ok_or_else(|| lost_mark(&path))?;
     RowFile::new(file, header).placement().on(&path)
 }

@@ -14,6 +14,7 @@ use petal_engine::{
     Batch, Cancel, Engine, EngineError, LoadPlan, LoadSummary, Needs, Outcome, Outcomes, Placement,
     Progress, Result, RowReader, Server, Session, SessionError, Stop,
 };
+use petal_model::files;
 use petal_model::settings::table::EngineSupport;
 use petal_model::stats::counters::Counters;
 use petal_model::stats::server_work::ServerWork;
@@ -186,15 +187,15 @@ impl Engine for Liar {
         let path = self.path()?.to_owned();
         let (kept, aside) = (path.join("petal1.rows"), path.with_extension("kept"));
         let keeps = [Lie::DropLeavesASchema, Lie::DropLeavesAHiddenFile].contains(&self.lie);
-        let is_kept = keeps && std::fs::rename(&kept, &aside).is_ok();
+        let is_kept = keeps && files::rename(&kept, &aside).is_ok();
         let dropped = self.honest.drop_data()?;
         self.is_dropped.store(true, Ordering::Relaxed);
         if is_kept {
-            let _ = std::fs::create_dir_all(&path);
-            let _ = std::fs::rename(&aside, &kept);
+            let _ = files::make_folders(&path);
+            let _ = files::rename(&aside, &kept);
         }
         if self.is(Lie::DropTakesForeignFiles) {
-            let _ = std::fs::remove_dir_all(&path);
+            let _ = files::remove_all(&path);
         }
         Ok(if self.is(Lie::DropNamesNothing) { Vec::new() } else { dropped })
     }

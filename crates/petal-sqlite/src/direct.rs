@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 pub use petal_engine::direct_file::DirectFile;
 use petal_engine::direct_file::{self, NotDirect};
 pub use petal_engine::in_use::FileId;
+use petal_model::files;
 
 #[derive(Default)]
 struct SharedFile {
@@ -72,7 +73,7 @@ pub fn buffered(path: &Path) -> io::Result<Arc<File>> {
     if let Some(file) = &entry.buffered {
         return Ok(Arc::clone(file));
     }
-    let file = entry.refuse_other(id, File::open(path)?)?;
+    let file = entry.refuse_other(id, files::regular(path)?)?;
     Ok(Arc::clone(entry.buffered.insert(Arc::new(file))))
 }
 

@@ -17,6 +17,7 @@ use petal_engine::file_set::{FileFormat, FileOwner, FileSet};
 use petal_engine::in_use::unlink_same;
 use petal_engine::on_path::OnPath;
 use petal_engine::{EngineError, Result};
+use petal_model::files;
 use petal_model::settings::table::{EngineSupport, support};
 
 /// The folder of a target.
@@ -156,7 +157,7 @@ fn own_side(path: &Path, side: &str) -> Result<Option<FileId>> {
         return Ok(own);
     }
     let mut begin = [0; 8];
-    let read = File::open(path).and_then(|file| file.read_at(&mut begin, 0)).on(path)?;
+    let read = files::regular(path).and_then(|file| file.read_at(&mut begin, 0)).on(path)?;
     let is_own = match side {
         WAL => WAL_MAGIC.iter().any(|magic| begin.starts_with(magic)),
         JOURNAL => begin == JOURNAL_MAGIC || begin == [0; 8],

@@ -497,7 +497,7 @@ pub(super) mod tests {
             let CellRun { number, repeat } = cell;
             let factors = sweep.plan.cells()[number as usize - 1].clone();
             let name = sweep.plan.folder_name(number, &factors, repeat);
-            let folder = sweep::begin_cell(dir.path(), &name).unwrap();
+            let folder = sweep::begin_cell(&RecordFolder::open(dir.path()), &name).unwrap();
             fixture::killed_run(folder.path(), 3);
             live.refresh().unwrap();
             let (in_work, run) = live.cell.as_ref().unwrap();
@@ -505,7 +505,7 @@ pub(super) mod tests {
             let mut run = fixture::mixed_run();
             run.summary.started_at = format!("2026-11-20T13:{:02}:00Z", 10 + 2 * at);
             record::save(&folder, &run).unwrap();
-            sweep::finish_cell(dir.path(), &name, &folder).unwrap();
+            sweep::finish_cell(&RecordFolder::open(dir.path()), &name).unwrap();
             drop(folder);
             let status = Status::Complete;
             sweep.cells.push(SweepCell { number, repeat, factors, folder: name, status });

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use petal_model::files;
 use petal_model::record::sweep;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
@@ -18,8 +19,10 @@ pub fn holder(dir: &Path) -> Result<(), String> {
             dir.display()
         )
     };
-    let about = fs::metadata(&locked).map_err(|_| unknown())?;
-    let locks = fs::read_to_string("/proc/locks").map_err(|_| unknown())?;
+    // A link to another sweep's lock would stop that one.
+    let look = if locked == dir { fs::metadata } else { fs::symlink_metadata };
+    let about = look(&locked).map_err(|_| unknown())?;
+    let locks = files::system_text("/proc/locks").map_err(|_| unknown())?;
     let found = pids(&locks, about.ino()).into_iter().any(|pid| {
         // The number may be of another process by now: only this handle is signalled.
         let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
@@ -68,7 +71,7 @@ fn has_open(pid: Pid, file: &fs::Metadata) -> bool {
 fn supervisor(pid: Pid) -> Option<rustix::fd::OwnedFd> {
     let program = |pid: i32| -> Option<PathBuf> { fs::read_link(format!("/proc/{pid}/exe")).ok() };
     let parent = || {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+        let stat = files::system_text(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
         // The name is in parentheses; the state and the parent follow.
         stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse::<i32>().ok()
     };

@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::sync::Once;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use rustix::termios::{
 };
 
 use super::picture::{ScreenRow, ScreenSize, Tone};
+use petal_model::files;
 
 /// Another screen than the shell's, without a cursor and without a break of long lines.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";
@@ -45,9 +45,8 @@ pub struct SavedTerminal {
 impl SavedTerminal {
     /// The terminal that this process belongs to. An error is a clause.
     pub fn of_process() -> Result<Self, String> {
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-        let flags = flags.bits().cast_signed();
-        let terminal = File::options().read(true).write(true).custom_flags(flags).open("/dev/tty");
+        let how = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let terminal = files::open("/dev/tty", how);
         let terminal = terminal.map_err(|error| format!("there is no terminal ({error})"))?;
         let modes =
             tcgetattr(&terminal).map_err(|error| format!("its modes are unknown: {error}"))?;

@@ -48,7 +48,7 @@ fn sweep(dir: &Path) -> (RecordFolder, LiveState) {
     for (at, cell) in live.next_cells().into_iter().enumerate() {
         let factors = sweep.plan.cells()[cell.number as usize - 1].clone();
         let name = sweep.plan.folder_name(cell.number, &factors, cell.repeat);
-        let folder = sweep::begin_cell(dir, &name).unwrap();
+        let folder = sweep::begin_cell(&RecordFolder::open(dir), &name).unwrap();
         if at == 4 {
             fixture::killed_run(folder.path(), 10);
             return (folder, LiveState::open(dir).unwrap());
@@ -56,7 +56,7 @@ fn sweep(dir: &Path) -> (RecordFolder, LiveState) {
         let mut run = fixture::mixed_run();
         run.summary.per_second.physical_read_requests = Some(4000.0 * f64::from(cell.number));
         record::save(&folder, &run).unwrap();
-        sweep::finish_cell(dir, &name, &folder).unwrap();
+        sweep::finish_cell(&RecordFolder::open(dir), &name).unwrap();
         let (number, repeat, status) = (cell.number, cell.repeat, Status::Complete);
         sweep.cells.push(SweepCell { number, repeat, factors, folder: name, status });
         sweep::save(&RecordFolder::open(dir), &sweep).unwrap();
@@ -222,7 +222,7 @@ fn work_that_notes_its_progress_has_the_same_frame_until_it_ends() {
     let began = time::OffsetDateTime::UNIX_EPOCH;
     let folder = RecordFolder::create(out.path(), "calibrate", began).unwrap();
     let mut state = LiveState::open(folder.path()).unwrap();
-    let noted = NotedProgress::new(&Silent, folder.path());
+    let noted = NotedProgress::new(&Silent, &folder);
     noted.phase("measuring", 30, ProgressUnit::Items);
     state.refresh().unwrap();
     let text = text(&shown(&state, &[], size(80, 24, true)));

@@ -3,7 +3,7 @@
 //! read petal's memory.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -15,6 +15,7 @@ use rustix::process::{Signal, getpid, getppid, kill_process, set_parent_process_
 
 use super::this_program;
 use crate::runner::secrets::HANDOVER;
+use petal_model::files::{self, OFlags};
 
 const NAME: &str = "petal-arguments";
 
@@ -87,7 +88,7 @@ pub fn received() -> Option<Received> {
     }
     let place = |fd: i32| format!("/proc/{from}/fd/{fd}");
     let arguments = read(&place(file), orders.is_some()).ok()?;
-    let orders = orders.map(|fd| OpenOptions::new().read(true).open(place(fd))).transpose().ok()?;
+    let orders = orders.map(|fd| files::open(place(fd), OFlags::RDONLY)).transpose().ok()?;
     Some(Received { arguments, orders })
 }
 
@@ -103,7 +104,7 @@ fn read(place: &str, is_kept: bool) -> io::Result<Vec<OsString>> {
     if !fs::read_link(place)?.to_string_lossy().starts_with(&format!("/memfd:{NAME}")) {
         return Err(io::Error::other("it is not a file of arguments"));
     }
-    let mut file = OpenOptions::new().read(true).write(true).open(place)?;
+    let mut file = files::open(place, OFlags::RDWR)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     if !is_kept {

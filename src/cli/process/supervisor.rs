@@ -3,7 +3,6 @@
 //! signals on, ends as the worker ends, and leaves a worker behind that hangs.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io::{self, PipeWriter, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ExitCode, ExitStatus};
@@ -21,6 +20,7 @@ use crate::cli::live::terminal::SavedTerminal;
 use crate::cli::signals;
 use crate::runner::secrets::HANDOVER;
 use petal_engine::threads::Thread;
+use petal_model::files;
 use petal_model::stats::blocked::{BlockedThread, BlockedThreads, name_and_state};
 
 /// Interval between looks at the worker.
@@ -151,7 +151,7 @@ impl Supervisor {
 /// The status of a process that is over and cannot be waited for yet, because some of its threads
 /// hang; None of one that is not over.
 fn end_of(pid: u32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = files::system_text(format!("/proc/{pid}/stat")).ok()?;
     let (_, state) = name_and_state(&stat)?;
     let status = || stat.split_ascii_whitespace().next_back()?.parse().ok();
     (state == 'Z').then(|| status().unwrap_or(0))

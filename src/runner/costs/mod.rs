@@ -4,7 +4,6 @@
 mod measuring;
 
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -17,6 +16,7 @@ use measuring::CostRounds;
 use petal_engine::costs::{COST_SCHEMAS, CostFacts, CostProbes, PriceSetting};
 use petal_engine::{Engine, EngineError, ProgressUnit, Stop};
 use petal_judge::costs::conclude;
+use petal_model::files;
 use petal_model::numbers::{bytes, counted, decimal, whole};
 use petal_model::record::costs::{self, CostCell, Costs, FORMAT, PricedSetting};
 use petal_model::record::{RecordError, RecordFolder, Status, moment};
@@ -75,7 +75,7 @@ pub fn run_once(
     let probes = work.probes()?;
     let cache_bytes = probes.check()?;
     let folder = RecordFolder::create(&settings.out, "costs", OffsetDateTime::now_utc())?;
-    let noted = NotedProgress::new(context.watch, folder.path());
+    let noted = NotedProgress::new(context.watch, &folder);
     let context = WorkContext { caller: context.caller.clone(), watch: &noted, hosts: None };
     let measured = CostWork { context: &context, ..work }.on_data(probes, cache_bytes);
     drop(noted);
@@ -369,10 +369,9 @@ impl PageCache {
             return Err(why.unwrap_or_else(|| "the server's files are not seen here".to_owned()));
         }
         // Never waits for a pipe, and never follows a link that took a file's place.
-        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let how = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let open = |path: &PathBuf| {
-            let file = File::options().read(true).custom_flags(flags).open(path);
-            file.map_err(|error| format!("{}: {error}", path.display()))
+            files::open(path, how).map_err(|error| format!("{}: {error}", path.display()))
         };
         facts.data_files.iter().map(open).collect::<Result<_, _>>().map(|files| Some(Self(files)))
     }

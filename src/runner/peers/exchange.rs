@@ -1,7 +1,7 @@
 //! Messages between the hosts of a run: the plan, readiness, the seconds, a signal, and finally the
 //! records.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use petal_engine::{Caller, EngineError};
-use petal_model::record::{self, RecordError, RecordFolder, Second, journal, latency_log, os};
+use petal_model::files;
+use petal_model::record::{self, RecordFolder, Second, journal, latency_log, os};
 use petal_model::workload::share::Share;
 
 use super::super::RunError;
@@ -426,7 +427,7 @@ impl Together {
         // The first host may wait for a script before it takes it.
         let wait = PeerWait::uninterrupted(self.limits.ready);
         for name in FILES {
-            let Ok(text) = std::fs::read(folder.path().join(name)) else { continue };
+            let Ok(text) = files::read(folder.path().join(name)) else { continue };
             self.send(0, MessageTag::Record, name.as_bytes(), &wait)?;
             self.send(0, MessageTag::Record, &text, &wait)?;
         }
@@ -438,15 +439,16 @@ impl Together {
     pub fn gather(&self, below: &RecordFolder) -> (Vec<PathBuf>, Vec<String>) {
         let (mut folders, mut missing) = (Vec::new(), Vec::new());
         for rank in self.others() {
-            let folder = below.path().join(format!("share-{}", rank + 1));
+            let name = format!("share-{}", rank + 1);
+            let folder = below.path().join(&name);
             let kept = self
-                .receive_record(rank, &folder)
+                .receive_record(rank, below, &name)
                 .and_then(|()| record::load(&folder).map(drop).map_err(|error| error.to_string()));
             match kept {
                 Ok(()) => folders.push(folder),
                 Err(why) => {
                     // A partial record must not be merged: the host has its own.
-                    let _ = std::fs::remove_dir_all(&folder);
+                    let _ = below.opened().and_then(|below| below.remove_all(name.as_ref()));
                     missing.push(self.named(rank, &why));
                 }
             }
@@ -456,12 +458,9 @@ impl Together {
         (folders, missing)
     }
 
-    fn receive_record(&self, rank: u32, path: &Path) -> Result<(), String> {
+    fn receive_record(&self, rank: u32, below: &RecordFolder, name: &str) -> Result<(), String> {
         let text = |error: &dyn std::fmt::Display| error.to_string();
-        let made =
-            std::fs::create_dir(path).map_err(|source| RecordError::io("make", path, source));
-        made.map_err(|error| text(&error))?;
-        let folder = RecordFolder::open(path);
+        let folder = below.inside(name).map_err(|error| text(&error))?;
         let is_silent = self.silent.lock().contains(&rank);
         let limit = if is_silent { WORD_LIMIT } else { self.limits.record };
         let receive = || {

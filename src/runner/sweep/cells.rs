@@ -104,10 +104,10 @@ fn run_cell(
         return Err(RunError::Setting(format!("this plan has no cell {number}")));
     };
     let settings = Settings { seed: Some(plan.seed), repeats: plan.repeats, ..settings.clone() };
-    let dir = held.folder.path().to_owned();
+    let sweep = held.folder.clone();
     let name = plan.folder_name(number, &factors, repeat);
     together::send_cell(cell_run, context)?;
-    let begin = || kept::begin_cell(&dir, &name);
+    let begin = || kept::begin_cell(&sweep, &name);
     let done = together::or_call_off(context, drive(planned, settings, cell_run, begin, context))?;
     let status = done.run.summary.status;
     let is_written = done.is_written();
@@ -117,7 +117,7 @@ fn run_cell(
             _ => Ok(None),
         };
     }
-    kept::finish_cell(&dir, &name, &done.folder)?;
+    kept::finish_cell(&sweep, &name)?;
     held.sweep.cells.push(SweepCell { number, repeat, factors, folder: name, status });
     held.sweep.failures.retain(|past| (past.number, past.repeat) != (number, repeat));
     kept::save(&held.folder, &held.sweep)?;

@@ -13,7 +13,7 @@ use super::super::RunError;
 use super::plan::Planned;
 use super::{Fresh, SweepRequest};
 use petal_engine::file_lock::{FileLock, LockRefused};
-use petal_model::record::folder::open_unlinked;
+use petal_model::files;
 use petal_model::record::sweep::{self as kept, FORMAT, LOCK, Sweep, SweepPlan};
 use petal_model::record::sweep_order::{left, with_order};
 use petal_model::record::{RecordError, RecordFolder, Status, moment};
@@ -62,28 +62,33 @@ pub fn take(planned: &Planned, request: &SweepRequest<'_>) -> Result<SweepFolder
     if !is_fresh {
         done_before(planned)?;
     }
-    fs::create_dir_all(dir).map_err(|source| RecordError::io("make", dir, source))?;
-    let mut lock = hold(dir)?;
+    let (mut folder, mut lock) = made(dir)?;
     if is_fresh {
         set_aside(dir)?;
-        fs::create_dir_all(dir).map_err(|source| RecordError::io("make", dir, source))?;
-        lock = hold(dir)?;
+        (folder, lock) = made(dir)?;
     }
     let mut sweep = done_before(planned)?.unwrap_or_else(|| begun(planned));
     if request.again_failed {
         for cell in sweep.cells.iter().filter(|cell| is_failed(cell.status)) {
-            kept::set_aside(dir, &cell.folder)?;
+            kept::set_aside(&folder, &cell.folder)?;
         }
         sweep.cells.retain(|cell| !is_failed(cell.status));
     }
-    let removed = kept::remove_half_cells(dir, &sweep.plan)?;
-    let damaged = kept::set_damaged_aside(dir, &sweep)?;
+    let removed = kept::remove_half_cells(&folder, &sweep.plan)?;
+    let damaged = kept::set_damaged_aside(&folder, &sweep)?;
     let is_done =
         sweep.plan.design.is_grid() && left(&sweep).is_empty() && !sweep.lacks_peak_run(dir);
     sweep.status = if is_done { Status::Complete } else { Status::Interrupted };
-    let folder = RecordFolder::open(dir);
     kept::save(&folder, &sweep)?;
     Ok(SweepFolder { folder, sweep, removed, damaged, _lock: lock })
+}
+
+/// Makes the folder if it is missing, and takes its lock.
+fn made(dir: &Path) -> Result<(RecordFolder, FileLock), RunError> {
+    files::make_folders(dir).map_err(|source| RecordError::io("make", dir, source))?;
+    let folder = RecordFolder::held(dir)?;
+    let lock = hold(&folder)?;
+    Ok((folder, lock))
 }
 
 /// True if the sweep in this plan's folder can go on.
@@ -108,9 +113,10 @@ fn begun(planned: &Planned) -> Sweep {
 }
 
 /// Takes the lock that one petal holds at a time.
-pub fn hold(dir: &Path) -> Result<FileLock, RunError> {
-    let path = dir.join(LOCK);
-    let file = open_unlinked(&path).map_err(|source| RecordError::io("make", &path, source))?;
+pub fn hold(folder: &RecordFolder) -> Result<FileLock, RunError> {
+    let dir = folder.path();
+    let file = folder.opened().and_then(|folder| folder.keep(LOCK.as_ref()));
+    let file = file.map_err(|source| RecordError::io("make", &dir.join(LOCK), source))?;
     let file = Arc::new(file);
     let mut lock = FileLock::on(Arc::clone(&file));
     // A petal that shows the sweep looks at the lock for a moment.
@@ -173,7 +179,7 @@ fn set_aside(dir: &Path) -> Result<(), RunError> {
         .map(|number| dir.with_file_name(format!("{name}.before{number}")))
         .find(|aside| !aside.exists())
         .unwrap_or_else(|| dir.with_file_name(format!("{name}.before")));
-    Ok(fs::rename(dir, &aside).map_err(|source| RecordError::io("rename", dir, source))?)
+    Ok(files::rename(dir, &aside).map_err(|source| RecordError::io("rename", dir, source))?)
 }
 
 /// True if some host did not do its work, or no session did.
@@ -195,7 +201,7 @@ mod tests {
                 thread::sleep(LOCK_PAUSE);
                 look.unlock().unwrap();
             });
-            hold(out.path()).unwrap();
+            hold(&RecordFolder::open(out.path())).unwrap();
         });
     }
 
@@ -205,11 +211,11 @@ mod tests {
         let victim = folder.path().join("victim");
         fs::write(&victim, "mine").unwrap();
         std::os::unix::fs::symlink(&victim, folder.path().join(LOCK)).unwrap();
-        let refused = hold(folder.path()).unwrap_err();
+        let refused = hold(&RecordFolder::open(folder.path())).unwrap_err();
         assert!(matches!(refused, RunError::Record(_)), "{refused:?}");
         assert!(refused.to_string().contains(LOCK), "{refused}");
         assert_eq!(fs::read_to_string(&victim).unwrap(), "mine");
         fs::remove_file(folder.path().join(LOCK)).unwrap();
-        hold(folder.path()).unwrap();
+        hold(&RecordFolder::open(folder.path())).unwrap();
     }
 }

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use super::server_settings::{ChangedServer, ForeignValues, RestartCommand, ServerChanges};
 use super::{RunError, WorkContext};
+use petal_model::record::RecordFolder;
 use petal_model::record::Status;
 use petal_model::record::profile::{self, Profile};
 use petal_model::record::replay::ReplayOf;
@@ -147,12 +148,12 @@ fn run_cells(
     request: &SweepRequest<'_>,
     context: &WorkContext<'_>,
 ) -> Result<Vec<RunError>, RunError> {
-    let dir = planned.dir.clone();
+    let folder = held.folder.clone();
     let target = (planned.cells.first(), planned.server_settings.as_slice());
     let mut changes = match target {
         (Some(first), [_, ..]) => {
             let restart = request.restart.as_ref();
-            Some(ServerChanges::new(first, target.1, restart, &dir, context.watch)?)
+            Some(ServerChanges::new(first, target.1, restart, &folder, context.watch)?)
         }
         _ => None,
     };
@@ -179,17 +180,18 @@ fn put_back_before(
 ) -> Result<(), RunError> {
     let dir = planned.dir.as_path();
     let Some(first) = planned.cells.first().filter(|_| kept::is_one(dir)) else { return Ok(()) };
-    let open = |dir| -> Result<_, RunError> {
-        Ok(server_settings::read(dir)?.filter(|journal| journal.is_open()))
+    let folder = &RecordFolder::held(dir)?;
+    let open = || -> Result<_, RunError> {
+        Ok(server_settings::read(folder)?.filter(|journal| journal.is_open()))
     };
-    if open(dir)?.is_none() {
+    if open()?.is_none() {
         return Ok(());
     }
-    let _lock = folder::hold(dir)?;
-    let Some(mut journal) = open(dir)? else { return Ok(()) };
+    let _lock = folder::hold(folder)?;
+    let Some(mut journal) = open()? else { return Ok(()) };
     context.watch.note("an earlier petal left settings of this sweep at the server:");
     let (restart, watch) = (request.restart.as_ref(), context.watch);
-    let server = ChangedServer { settings: first, restart, dir, watch };
+    let server = ChangedServer { settings: first, restart, folder, watch };
     let _settings_lock = server.lock()?;
     let put_back = server.put_back(&mut journal, ForeignValues::Refuse);
     put_back.map_err(|error| server.with_next_step(error, &journal))

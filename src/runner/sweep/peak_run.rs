@@ -21,14 +21,15 @@ pub(super) fn run(
     held: &mut SweepFolder,
     context: &WorkContext<'_>,
 ) -> Result<Option<RunError>, RunError> {
-    let dir = held.folder.path().to_owned();
+    let sweep = held.folder.clone();
+    let dir = sweep.path();
     if context.caller.is_interrupted()
         || !left(&held.sweep).is_empty()
-        || !held.sweep.lacks_peak_run(&dir)
+        || !held.sweep.lacks_peak_run(dir)
     {
         return Ok(None);
     }
-    let swept = kept::load(&dir)?;
+    let swept = kept::load(dir)?;
     let cell = at_peak(&swept);
     let Some((cell, settings)) = cell.and_then(|cell| Some((cell, planned.settings(cell.number)?)))
     else {
@@ -53,9 +54,9 @@ pub(super) fn run(
     ));
     context.watch.heading("last run | ");
     if dir.join(PEAK_RUN).exists() {
-        kept::set_aside(&dir, PEAK_RUN)?; // Its record is damaged.
+        kept::set_aside(&sweep, PEAK_RUN)?; // Its record is damaged.
     }
-    let begin = || kept::begin_cell(&dir, PEAK_RUN);
+    let begin = || kept::begin_cell(&sweep, PEAK_RUN);
     let cell_run = CellRun { number: cell.number, repeat: 1 };
     let ended = drive(planned, settings, cell_run, begin, context);
     context.watch.heading("");
@@ -66,7 +67,7 @@ pub(super) fn run(
     if done.run.summary.status == Status::Interrupted || !done.is_written() {
         return Ok(done.failure);
     }
-    kept::finish_cell(&dir, PEAK_RUN, &done.folder)?;
+    kept::finish_cell(&sweep, PEAK_RUN)?;
     held.sweep.status = Status::Complete;
     kept::save(&held.folder, &held.sweep)?;
     let elapsed = decimal(done.run.summary.elapsed_s, 0);

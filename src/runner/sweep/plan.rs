@@ -16,6 +16,7 @@ use super::SweepRequest;
 use petal_engine::{Engine, Stop};
 use petal_judge::break_point;
 use petal_model::numbers::{counted, decimal};
+use petal_model::record::RecordFolder;
 use petal_model::record::replay::ReplayOf;
 use petal_model::record::sweep::{Axis, SweepPlan};
 use petal_model::settings::Settings;
@@ -159,8 +160,9 @@ fn server_settings(
              one target, and start petal without a launcher"
         )));
     }
-    let (restart, dir, watch) = (request.restart.as_ref(), Path::new(""), context.watch);
-    ChangedServer { settings: first, restart, dir, watch }.check(&asked)?;
+    let folder = &RecordFolder::open(Path::new(""));
+    let (restart, watch) = (request.restart.as_ref(), context.watch);
+    ChangedServer { settings: first, restart, folder, watch }.check(&asked)?;
     Ok(asked)
 }
 

@@ -2,7 +2,7 @@
 //! machine look for each acknowledged commit. It is a separate tool: petal's users need it seldom,
 //! and it needs qemu.
 
-#![cfg_attr(test, allow(clippy::disallowed_methods))]
+#![allow(clippy::disallowed_methods, reason = "a tool for developers")]
 
 mod archive;
 mod cuts;

@@ -42,10 +42,6 @@ pub struct ServedDisk {
 }
 
 impl ServedDisk {
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "a thread that cannot start is an error here, too"
-    )]
     pub fn start(disk: Disk, socket: &Path) -> io::Result<Self> {
         let _ = std::fs::remove_file(socket);
         let listener = UnixListener::bind(socket)?;

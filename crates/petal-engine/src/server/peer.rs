@@ -1,12 +1,12 @@
 //! The user at the other end of a connection on this host. The kernel says it of the connection
 //! itself: a port or a path may be another user's the next moment, and a connection keeps its peer.
 
-use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use petal_model::files;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 use rustix::net::{recv, send, socket_with};
@@ -201,7 +201,7 @@ fn name_of(user: u32) -> Option<String> {
 
 /// The number of the first account of this host that fits by its name and number.
 fn account(mut fits: impl FnMut(&str, u32) -> bool) -> Option<u32> {
-    let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let accounts = files::system_text("/etc/passwd").unwrap_or_default();
     accounts.lines().find_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next()?;

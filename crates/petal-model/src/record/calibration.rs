@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, RecordFolder, Status, format};
+use crate::files;
 use crate::stats::histogram::LatencySummary;
 use crate::stats::target::DirectIo;
 
@@ -241,7 +242,7 @@ pub fn keep(
     if calibration.device.is_none() {
         return Ok(None);
     }
-    fs::create_dir_all(kept_in).map_err(|source| RecordError::io("make", kept_in, source))?;
+    files::make_folders(kept_in).map_err(|source| RecordError::io("make", kept_in, source))?;
     let name = folder.path().file_name().map(|name| name.to_string_lossy().into_owned());
     let name = format!("{}.json", name.unwrap_or_else(|| "calibrate".to_owned()));
     RecordFolder::open(kept_in).write_json(&name, WHAT, calibration).map(Some)

@@ -601,8 +601,7 @@ pub fn killed_run(folder: &Path, seconds: u64) {
     let mut journal = Journal::begin(&folder, &Opening::new(opening())).unwrap();
     let trigger = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_182_127);
     let mut log = LatencyLog::begin(&folder, trigger).unwrap();
-    let mut os_log =
-        OsLog::begin(&folder.path().join(super::os::OWN_NAME), &OsLogHeader::default()).unwrap();
+    let mut os_log = OsLog::begin(&folder, super::os::OWN_NAME, &OsLogHeader::default()).unwrap();
     let timeline = timeline(seconds);
     for (index, second) in timeline.iter().enumerate() {
         let totals = IntervalTotals::of(&timeline[..=index]);
@@ -627,8 +626,9 @@ pub fn killed_run(folder: &Path, seconds: u64) {
 
 /// The file of the operating system's seconds that a run leaves in its folder.
 pub fn os_log(folder: &Path, run: &Run) {
-    let path = folder.join(super::os::OWN_NAME);
-    let mut log = OsLog::begin(&path, &OsLogHeader::default()).unwrap();
+    let folder = RecordFolder::open(folder);
+    let header = OsLogHeader::default();
+    let mut log = OsLog::begin(&folder, super::os::OWN_NAME, &header).unwrap();
     for second in run.details.os.iter().flat_map(|seen| &seen.seconds) {
         log.append_now(Some(second.from_s), &second.interval).unwrap();
     }

@@ -1,18 +1,16 @@
 //! A run's folder: its name, and files that appear whole or not at all.
 
-use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
 use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
 use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 use super::{RecordError, own_file};
+use crate::files::{self, Folder};
 
 const STAMP: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]T[hour][minute][second]Z");
@@ -26,75 +24,116 @@ const LOCK_PAUSE: Duration = Duration::from_millis(1);
 #[derive(Debug, Clone)]
 pub struct RecordFolder {
     path: PathBuf,
-    /// A folder that petal is filling, locked until the last copy of this value is dropped. Files
-    /// go into this folder, even if its path names another one by then.
-    filled: Option<Arc<File>>,
+    /// A folder that petal is filling, held open until the last copy of this value is dropped.
+    /// Files go into this folder, even if its path names another one by then.
+    held: Option<Folder>,
 }
 
 impl RecordFolder {
     /// Makes `out/<UTC stamp>-<name>/`, and never reuses a folder: the second one within a second
     /// gets `-2`. Characters that a file name may not have become `-`.
     pub fn create(out: &Path, name: &str, started_at: OffsetDateTime) -> Result<Self, RecordError> {
-        fs::create_dir_all(out).map_err(|source| RecordError::io("make", out, source))?;
+        files::make_folders(out).map_err(|source| RecordError::io("make", out, source))?;
+        let below = Folder::open(out).map_err(|source| RecordError::io("open", out, source))?;
         let stamp = started_at.to_offset(UtcOffset::UTC).format(STAMP);
         let stamp = stamp.map_err(|cause| RecordError::encode("the start time", out, &cause))?;
         let base = format!("{stamp}-{}", file_name(name));
-        let mut path = out.join(&base);
+        let mut own = base.clone();
         for number in 2..=NUMBER_MAX {
-            match fs::create_dir(&path) {
-                Ok(()) => return Ok(Self::begun(path)),
+            match below.make(own.as_ref()) {
+                Ok(folder) => return Ok(Self::begun(out.join(own), folder)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    path = out.join(format!("{base}-{number}"));
+                    own = format!("{base}-{number}");
                 }
-                Err(source) => return Err(RecordError::io("make", &path, source)),
+                Err(source) => return Err(RecordError::io("make", &out.join(own), source)),
             }
         }
-        Err(RecordError::io("make", &path, ErrorKind::AlreadyExists.into()))
+        Err(RecordError::io("make", &out.join(own), ErrorKind::AlreadyExists.into()))
     }
 
     /// Makes a folder below this one, to be filled.
     pub fn inside(&self, name: &str) -> Result<Self, RecordError> {
-        let path = self.path.join(file_name(name));
-        fs::create_dir(&path).map_err(|source| RecordError::io("make", &path, source))?;
-        Ok(Self::begun(path))
+        let name = file_name(name);
+        let made = self.opened().and_then(|folder| folder.make(name.as_ref()));
+        let path = self.path.join(name);
+        match made {
+            Ok(made) => Ok(Self::begun(path, made)),
+            Err(source) => Err(RecordError::io("make", &path, source)),
+        }
     }
 
-    /// Opens a folder that already exists.
+    /// A folder that already exists, by its path.
     pub fn open(path: &Path) -> Self {
-        Self { path: path.to_owned(), filled: None }
+        Self { path: path.to_owned(), held: None }
+    }
+
+    /// The folder of a file, by the file's path.
+    pub fn beside(file: &Path) -> Self {
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Self::open(folder.unwrap_or(Path::new(".")))
+    }
+
+    /// Opens a folder that petal goes on to fill, and holds it open.
+    pub fn held(path: &Path) -> Result<Self, RecordError> {
+        let held = Folder::open(path).map_err(|source| RecordError::io("open", path, source))?;
+        Ok(Self { path: path.to_owned(), held: Some(held) })
     }
 
     /// A folder that was just made and is now filled: [`is_live`](Self::is_live) is true for other
     /// processes while this value lives. A file system without locks does not prevent filling it.
-    pub(super) fn begun(path: PathBuf) -> Self {
-        let filled = File::open(&path).ok().inspect(hold);
-        Self { path, filled: filled.map(Arc::new) }
+    pub(super) fn begun(path: PathBuf, folder: Folder) -> Self {
+        hold(folder.file());
+        Self { path, held: Some(folder) }
     }
 
     /// Whether a petal process is at work in this folder.
     pub fn is_live(&self) -> bool {
-        is_locked(&self.path)
+        // Anew: a lock belongs to a descriptor.
+        Folder::open(&self.path).is_ok_and(|folder| is_locked(folder.file()))
     }
 
     /// Removes the folder if nothing was written into it, because the run was called off.
     pub fn remove_if_empty(&self) {
         // A folder with files stays.
-        let _ = std::fs::remove_dir(&self.path);
+        let _ = files::remove_folder(&self.path);
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// The place of a held folder that is no longer at its path: somebody moved it, or another one
+    /// took its place.
+    pub fn moved(&self) -> Option<PathBuf> {
+        self.held.as_ref()?.moved_from(&self.path)
+    }
+
+    /// Says where a moved folder is.
+    pub fn moved_words(&self) -> Option<String> {
+        let now = self.moved()?;
+        Some(format!(
+            "{}: somebody moved this folder, or put another one in its place; petal's own files are in {}",
+            self.path.display(),
+            now.display()
+        ))
+    }
+
+    pub fn opened(&self) -> io::Result<Folder> {
+        self.held.as_ref().map_or_else(|| Folder::open(&self.path), |held| Ok(held.clone()))
+    }
+
     /// Writes a whole file, and replaces only a file of petal's own ([`own_file`]).
     pub fn write_atomically(&self, name: &str, bytes: &[u8]) -> Result<PathBuf, RecordError> {
         let path = self.path.join(name);
-        let written = match &self.filled {
-            Some(folder) => own_file::write_in(folder, name.as_ref(), bytes),
-            None => own_file::write(&path, bytes),
-        };
+        let written = self.opened();
+        let written = written.and_then(|it| own_file::write_in(&it, name.as_ref(), bytes));
         written.map_err(|source| RecordError::written(&path, source))?;
         Ok(path)
+    }
+
+    /// Makes a file in the place of an entry of this name, which is removed.
+    pub fn create_anew(&self, name: &str) -> io::Result<File> {
+        self.opened()?.create_anew(name.as_ref())
     }
 }
 
@@ -108,26 +147,9 @@ fn hold(folder: &File) {
     }
 }
 
-/// Whether a process holds the lock of this file or folder.
-pub(super) fn is_locked(path: &Path) -> bool {
-    let tried = File::open(path).map(|file| file.try_lock_shared());
-    matches!(tried, Ok(Err(TryLockError::WouldBlock)))
-}
-
-/// Makes a new file. An entry of that name is removed first: a draft of a killed petal, or a link
-/// to another file, which is never written through.
-pub fn create_anew(path: &Path) -> std::io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => File::create_new(path),
-    }
-}
-
-/// Opens a file that stays, such as a lock file, and makes it if it is missing. A link to another
-/// file is refused.
-pub fn open_unlinked(path: &Path) -> std::io::Result<File> {
-    let no_link = OFlags::NOFOLLOW.bits().cast_signed();
-    File::options().write(true).create(true).truncate(false).custom_flags(no_link).open(path)
+/// Whether a process holds the lock of this file or folder, by a descriptor opened to look.
+pub(super) fn is_locked(file: &File) -> bool {
+    matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
 /// The start of a run, from the name of its folder; None if petal did not give the name.
@@ -145,6 +167,7 @@ fn file_name(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use time::macros::datetime;
 
     #[test]

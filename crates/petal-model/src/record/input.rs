@@ -3,26 +3,18 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use super::RecordError;
+use crate::files;
 use crate::numbers::bytes;
 
 /// A day's seconds make a record of about a tenth of this.
 pub const BYTES_MAX: u64 = 256 << 20;
 
-/// Opens a regular file. A pipe does not block it.
-pub fn open_regular(path: &Path) -> io::Result<File> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
-    }
-}
-
 pub fn open(path: &Path) -> Result<File, RecordError> {
-    open_regular(path).map_err(|error| RecordError::io("read", path, error))
+    files::regular(path).map_err(|error| RecordError::io("read", path, error))
 }
 
 /// All of a regular file, if it holds no more than `bytes_max` bytes.

@@ -79,7 +79,7 @@ pub struct Journal {
 
 impl Journal {
     pub fn begin(folder: &RecordFolder, opening: &Opening) -> Result<Self, RecordError> {
-        let lines = LinesFile::begin(&folder.path().join(NAME), "a journal line", opening)?;
+        let lines = LinesFile::begin((folder, NAME.as_ref()), "a journal line", opening)?;
         Ok(Self { lines, latest: LatestTotals::default() })
     }
 

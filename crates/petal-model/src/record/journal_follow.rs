@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use super::journal::{FORMAT, JournalLine, NAME, Opening, WANTED};
 use super::kinds::KindNames;
 use super::ndjson::LINE_BYTES_MAX;
-use super::{RecordError, Run, Second, format, input};
+use super::{RecordError, Run, Second, format};
+use crate::files;
 
 /// The most bytes that one call reads: a long journal is read in several calls.
 const BYTES_A_CALL_MAX: u64 = 8 << 20;
@@ -59,7 +60,7 @@ impl JournalFollower {
             return Ok(new);
         }
         if self.file.is_none() {
-            self.file = match input::open_regular(&self.path) {
+            self.file = match files::regular(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(new),
                 opened => Some(BufReader::new(opened.map_err(io)?)),
             };

@@ -43,7 +43,7 @@ impl LatencyLog {
     /// `triggered_at` is the zero of all intervals.
     pub fn begin(folder: &RecordFolder, triggered_at: SystemTime) -> Result<Self, RecordError> {
         let mut log = Self {
-            file: AppendedFile::create(&folder.path().join(NAME))?,
+            file: AppendedFile::create(folder, NAME.as_ref())?,
             serializer: V2DeflateSerializer::new(),
         };
         log.file.append(|path| {

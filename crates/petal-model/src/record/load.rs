@@ -82,9 +82,7 @@ fn brief(path: &Path) -> Option<Run> {
 
 /// The folder of a run, named in any way that [`load`] accepts.
 pub fn folder_of(path: &Path) -> RecordFolder {
-    let beside = || path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = if path.is_dir() { Some(path) } else { beside() };
-    RecordFolder::open(folder.unwrap_or(Path::new(".")))
+    if path.is_dir() { RecordFolder::open(path) } else { RecordFolder::beside(path) }
 }
 
 fn in_folder(path: &Path) -> Result<Run, RecordError> {
@@ -123,6 +121,7 @@ pub(super) fn whole(path: &Path) -> Result<Run, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::Folder;
     use crate::record::{Status, fixture, latency_log};
     use proptest::prelude::*;
     use std::fs;
@@ -174,7 +173,7 @@ mod tests {
         assert_eq!(run.summary.status, Status::Interrupted);
         assert!(run.details.rebuilt);
         assert_eq!(run.details.rebuilt_because, Some(RebuiltBecause::NotWritten));
-        let filled = RecordFolder::begun(dir.path().to_owned());
+        let filled = RecordFolder::begun(dir.path().to_owned(), Folder::open(dir.path()).unwrap());
         let because = load(dir.path()).unwrap().details.rebuilt_because;
         assert_eq!(because, Some(RebuiltBecause::StillRunning));
         drop(filled);

@@ -2,7 +2,8 @@
 //! line is handed to the operating system as soon as it is known, without fsync: a killed petal
 //! loses only the unfinished line, a power cut the last seconds.
 
-use std::fs::{File, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::input::Lines;
-use super::{RecordError, format};
+use super::{RecordError, RecordFolder, format};
 
 /// The longest line that is read: a file of another kind may have no line ends.
 pub(super) const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -25,13 +26,15 @@ pub(super) struct AppendedFile {
 
 impl AppendedFile {
     /// Makes a file that did not exist.
-    pub fn create(path: &Path) -> Result<Self, RecordError> {
-        let file = OpenOptions::new().create_new(true).append(true).open(path);
-        let file = file.map_err(|source| match source.kind() {
-            ErrorKind::AlreadyExists => RecordError::FileThere { path: path.to_owned() },
-            _ => RecordError::io("make", path, source),
-        })?;
-        Ok(Self { path: path.to_owned(), file: Some(file) })
+    pub fn create(folder: &RecordFolder, name: &OsStr) -> Result<Self, RecordError> {
+        let path = folder.path().join(name);
+        match folder.opened().and_then(|folder| folder.create(name)) {
+            Ok(file) => Ok(Self { path, file: Some(file) }),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                Err(RecordError::FileThere { path })
+            }
+            Err(source) => Err(RecordError::io("make", &path, source)),
+        }
     }
 
     /// Appends the bytes from `encode`. An error is returned once; later calls do nothing.
@@ -62,11 +65,11 @@ pub(super) struct LinesFile {
 impl LinesFile {
     /// Makes a file that did not exist.
     pub fn begin<T: Serialize>(
-        path: &Path,
+        (folder, name): (&RecordFolder, &OsStr),
         what: &'static str,
         first: &T,
     ) -> Result<Self, RecordError> {
-        let mut lines = Self { file: AppendedFile::create(path)?, what };
+        let mut lines = Self { file: AppendedFile::create(folder, name)?, what };
         lines.append(first)?;
         Ok(lines)
     }
@@ -121,7 +124,7 @@ mod tests {
     #[test]
     fn an_error_is_reported_once_and_then_it_is_quiet() {
         // /dev/full accepts no bytes: a real full disk.
-        let file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let file = File::options().write(true).open("/dev/full").ok();
         let file = AppendedFile { path: "journal.ndjson".into(), file };
         let mut lines = LinesFile { file, what: "a line" };
         let error = lines.append(&1).unwrap_err().to_string();

@@ -2,14 +2,15 @@
 //! `petal os` writes it on its own, a run as `os.ndjson` in its folder. The first line describes
 //! the host.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::RecordError;
 use super::moment::stamp;
 use super::ndjson::{self, LinesFile, encoded};
+use super::{RecordError, RecordFolder};
 use crate::stats::clock::ClockState;
 use crate::stats::host::HostFacts;
 use crate::stats::os::OsInterval;
@@ -55,8 +56,12 @@ pub struct OsLog(LinesFile);
 
 impl OsLog {
     /// Makes a file that did not exist.
-    pub fn begin(path: &Path, header: &OsLogHeader) -> Result<Self, RecordError> {
-        LinesFile::begin(path, WHAT, &of_this_format(header)).map(Self)
+    pub fn begin(
+        folder: &RecordFolder,
+        name: impl AsRef<OsStr>,
+        header: &OsLogHeader,
+    ) -> Result<Self, RecordError> {
+        LinesFile::begin((folder, name.as_ref()), WHAT, &of_this_format(header)).map(Self)
     }
 
     /// Appends an interval that ends now. An error is returned once; later calls do nothing.
@@ -117,7 +122,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("os");
         let header = OsLogHeader { petal_version: "1".into(), ..OsLogHeader::default() };
-        let mut log = OsLog::begin(&path, &header).unwrap();
+        let mut log = OsLog::begin(&RecordFolder::open(dir.path()), "os", &header).unwrap();
         for second in 0..3 {
             log.append_now(Some(f64::from(second)), &interval(1.0)).unwrap();
             assert_eq!(lines(&path).0.len(), second as usize + 1, "it is not on disk");
@@ -129,7 +134,10 @@ mod tests {
         fs::write(&path, &text[..text.len() - 9]).unwrap();
         let (cut, torn) = lines(&path);
         assert_eq!((cut.len(), torn), (2, true));
-        assert!(OsLog::begin(&path, &header).is_err(), "nothing is written over");
+        assert!(
+            OsLog::begin(&RecordFolder::open(dir.path()), "os", &header).is_err(),
+            "nothing is written over"
+        );
     }
 
     #[test]
@@ -183,7 +191,7 @@ mod tests {
         fn no_line_upsets_the_reader(garbage in "\\PC{0,200}") {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("os");
-            OsLog::begin(&path, &OsLogHeader::default()).unwrap();
+            OsLog::begin(&RecordFolder::open(dir.path()), "os", &OsLogHeader::default()).unwrap();
             let mut text = fs::read(&path).unwrap();
             text.extend(garbage.as_bytes());
             fs::write(&path, text).unwrap();

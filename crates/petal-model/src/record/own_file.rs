@@ -3,11 +3,12 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Cursor, Read, Seek, Write as _};
+use std::io::{self, Cursor, ErrorKind, Read, Seek, Write as _};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
+
+use crate::files::Folder;
 
 /// The kind of a file of petal's, by the mark at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,25 +89,23 @@ enum ExistingEntry {
 }
 
 /// Inspects the entry of that name; an error if petal may not replace it.
-fn look(folder: &File, name: &OsStr, content: Option<&[u8]>) -> io::Result<ExistingEntry> {
-    // A link is not followed, and a pipe does not block.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut file = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
-        Ok(file) => File::from(file),
-        Err(Errno::NOENT) => return Ok(ExistingEntry::Nothing),
-        Err(Errno::LOOP) => return Err(foreign("it is a link")),
-        Err(error) => return Err(error.into()),
+fn look(folder: &Folder, name: &OsStr, content: Option<&[u8]>) -> io::Result<ExistingEntry> {
+    let mut file = match folder.read(name) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ExistingEntry::Nothing),
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::LOOP) => {
+            return Err(foreign("it is a link"));
+        }
+        Err(error) if error.raw_os_error().is_none() => return Err(foreign(&error.to_string())),
+        Err(error) => return Err(error),
     };
-    let about = file.metadata()?;
-    if !about.is_file() {
-        return Err(foreign("it is not a regular file"));
-    }
+    let length = file.metadata()?.len();
     let mark = FileMark::of(&mut file);
     let is_same = |content: &[u8]| {
-        file.rewind().is_ok_and(|()| about.len() == content.len() as u64)
+        file.rewind().is_ok_and(|()| length == content.len() as u64)
             && holds(&file, content).unwrap_or(false)
     };
-    let is_own = mark.is_some() || about.len() == 0 || content.is_some_and(is_same);
+    let is_own = mark.is_some() || length == 0 || content.is_some_and(is_same);
     if is_own { Ok(ExistingEntry::Own(mark)) } else { Err(foreign("petal did not write it")) }
 }
 
@@ -124,10 +123,9 @@ fn foreign(why: &str) -> io::Error {
 }
 
 /// The folder of a file, open, and the file's name there.
-fn placed(path: &Path) -> io::Result<(File, OsString)> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    Ok((File::open(folder.unwrap_or(Path::new(".")))?, name.to_owned()))
+fn placed(path: &Path) -> io::Result<(Folder, OsString)> {
+    let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
+    Ok((Folder::open(path.parent().unwrap_or(Path::new("")))?, name.to_owned()))
 }
 
 /// Refuses a path with a file that petal may not replace.
@@ -143,7 +141,7 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 /// Writes a file whole into an open folder.
-pub fn write_in(folder: &File, name: &OsStr, content: &[u8]) -> io::Result<()> {
+pub fn write_in(folder: &Folder, name: &OsStr, content: &[u8]) -> io::Result<()> {
     let there = look(folder, name, Some(content))?;
     if let ExistingEntry::Own(Some(mark)) = &there
         && FileMark::of(&mut Cursor::new(content)).as_ref() != Some(mark)
@@ -153,44 +151,39 @@ pub fn write_in(folder: &File, name: &OsStr, content: &[u8]) -> io::Result<()> {
     let (mut file, draft) = draft(folder, name)?;
     let written = file.write_all(content).and_then(|()| file.sync_all());
     let written = written.and_then(|()| match there {
-        ExistingEntry::Own(_) => Ok(rustix::fs::renameat(folder, &draft, folder, name)?),
-        ExistingEntry::Nothing => rename_to_nothing(folder, &draft, name),
+        ExistingEntry::Own(_) => folder.rename(&draft, name),
+        // A file that has appeared since stays.
+        ExistingEntry::Nothing => {
+            folder.rename_to_nothing(&draft, name).map_err(|error| match error.kind() {
+                ErrorKind::AlreadyExists => foreign("another file has come there meanwhile"),
+                _ => error,
+            })
+        }
     });
     if written.is_err() {
         // The draft is worthless; if it cannot be removed either, the first error is reported.
-        let _ = rustix::fs::unlinkat(folder, &draft, AtFlags::empty());
+        let _ = folder.remove(&draft);
     }
     written?;
     // Makes the new name durable too; the content is safe without it.
-    let _ = folder.sync_all();
+    let _ = folder.file().sync_all();
     Ok(())
 }
 
 /// A new file in the same folder as the file to be written.
-fn draft(folder: &File, name: &OsStr) -> io::Result<(File, OsString)> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+fn draft(folder: &Folder, name: &OsStr) -> io::Result<(File, OsString)> {
     let process = std::process::id();
     for number in 0..DRAFTS_MAX {
         let mut draft = OsString::from(".");
         draft.push(name);
         draft.push(format!(".{process}-{number}.tmp"));
-        match rustix::fs::openat(folder, &draft, flags, Mode::from_raw_mode(0o666)) {
-            Ok(file) => return Ok((file.into(), draft)),
-            Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
+        match folder.create(&draft) {
+            Ok(file) => return Ok((file, draft)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
         }
     }
-    Err(Errno::EXIST.into())
-}
-
-/// Gives a draft its name if that name is free: a file that has appeared since stays.
-fn rename_to_nothing(folder: &File, draft: &OsStr, name: &OsStr) -> io::Result<()> {
-    match rustix::fs::renameat_with(folder, draft, folder, name, RenameFlags::NOREPLACE) {
-        // The file system does not support that rename.
-        Err(Errno::INVAL | Errno::NOSYS) => Ok(rustix::fs::renameat(folder, draft, folder, name)?),
-        Err(Errno::EXIST) => Err(foreign("another file has come there meanwhile")),
-        renamed => Ok(renamed?),
-    }
+    Err(ErrorKind::AlreadyExists.into())
 }
 
 #[cfg(test)]
@@ -250,7 +243,7 @@ mod tests {
             ["link", "dangling", "pipe", "folder"].map(|name| folder.path().join(name));
         symlink(&victim, &link).unwrap();
         symlink(folder.path().join("nowhere"), &dangling).unwrap();
-        let mode = Mode::from_raw_mode(0o600);
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         fs::create_dir(&inner).unwrap();
         for path in [&link, &dangling, &pipe, &inner] {

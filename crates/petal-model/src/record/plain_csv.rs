@@ -8,10 +8,11 @@ mod layout;
 mod printed;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::Path;
 
 use csv::StringRecord;
+
+use crate::files;
 
 use super::observation::{Observation, metric};
 use super::{RecordError, Status, file_names, input};
@@ -21,7 +22,7 @@ use layout::{Comma, TableParts, is_grouped};
 /// Reads a file. `factors` names the factor columns; None decides by the columns' names.
 pub fn read(path: &Path, factors: Option<&[String]>) -> Result<Vec<Observation>, RecordError> {
     // It may be a pipe.
-    let file = File::open(path).map_err(|source| RecordError::io("read", path, source))?;
+    let file = files::named(path).map_err(|source| RecordError::io("read", path, source))?;
     let text = String::from_utf8(input::bounded(path, file, 0, input::BYTES_MAX)?);
     let text = text.map_err(|_| RecordError::Table {
         path: path.to_owned(),

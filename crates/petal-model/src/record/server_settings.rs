@@ -1,13 +1,12 @@
 //! The journal of a sweep's changes to its server's settings: it is written before the first change
 //! and marked as done when the original values are back, so that a killed sweep's changes are known.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
-use super::{RecordError, RecordFolder, format, moment};
+use super::{RecordError, RecordFolder, format, input, moment};
 use crate::settings::trust;
 
 pub const FORMAT: &str = "petal-server-settings/1";
@@ -74,28 +73,31 @@ impl SettingsJournal {
     }
 
     /// Writes the journal durably, whole or not at all.
-    pub fn save(&self, dir: &Path) -> Result<PathBuf, RecordError> {
-        RecordFolder::open(dir).write_json(NAME, "the journal of server settings", self)
+    pub fn save(&self, folder: &RecordFolder) -> Result<PathBuf, RecordError> {
+        folder.write_json(NAME, "the journal of server settings", self)
     }
 
     /// Marks it as done, and writes it.
-    pub fn close(&mut self, dir: &Path) -> Result<PathBuf, RecordError> {
+    pub fn close(&mut self, folder: &RecordFolder) -> Result<PathBuf, RecordError> {
         self.restored_at = Some(moment::exact(OffsetDateTime::now_utc()));
-        self.save(dir)
+        self.save(folder)
     }
 }
 
 /// Reads the journal of a sweep's folder; `None` without one. Refuses a file that others could have
 /// written, because petal gives its values to a server.
-pub fn read(dir: &Path) -> Result<Option<SettingsJournal>, RecordError> {
-    let path = dir.join(NAME);
-    let about = match fs::symlink_metadata(&path) {
+pub fn read(folder: &RecordFolder) -> Result<Option<SettingsJournal>, RecordError> {
+    let path = folder.path().join(NAME);
+    let unread = |source| RecordError::io("read", &path, source);
+    let file = match folder.opened().and_then(|folder| folder.read(NAME.as_ref())) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        about => about.map_err(|source| RecordError::io("read", &path, source))?,
+        file => file.map_err(unread)?,
     };
+    let about = file.metadata().map_err(unread)?;
     let trusted = trust::check_owner(&about).and_then(|()| trust::check_writers(&about));
     trusted.map_err(|why| RecordError::Damaged { path: path.clone(), wanted: WANTED, why })?;
-    format::read(&path, FORMAT, WANTED).map(Some)
+    let text = input::bounded(&path, file, about.len(), input::BYTES_MAX)?;
+    format::parse(&path, &text, FORMAT, WANTED).map(Some)
 }
 
 #[cfg(test)]
@@ -103,6 +105,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use std::fs;
 
     fn setting(stored: Option<&str>) -> ChangedSetting {
         ChangedSetting {
@@ -130,8 +133,9 @@ mod tests {
 
     #[test]
     fn a_journal_is_open_until_it_is_closed_and_is_not_taken_from_others() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(read(folder.path()).unwrap(), None);
+        let place = tempfile::tempdir().unwrap();
+        let folder = RecordFolder::open(place.path());
+        assert_eq!(read(&folder).unwrap(), None);
         let mut journal = SettingsJournal {
             format: FORMAT.to_owned(),
             db: "postgres://petal@one/d".to_owned(),
@@ -141,15 +145,15 @@ mod tests {
             restored_at: None,
             settings: vec![setting(None), setting(Some("it's"))],
         };
-        let path = journal.save(folder.path()).unwrap();
-        let read_back = || read(folder.path()).map(Option::unwrap);
+        let path = journal.save(&folder).unwrap();
+        let read_back = || read(&folder).map(Option::unwrap);
         assert!(read_back().unwrap() == journal && journal.is_open());
-        journal.close(folder.path()).unwrap();
+        journal.close(&folder).unwrap();
         assert!(!read_back().unwrap().is_open());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         assert!(read_back().unwrap_err().to_string().contains("others than its owner"));
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/null", &path).unwrap();
-        assert!(read(folder.path()).is_err());
+        assert!(read(&folder).is_err());
     }
 }

@@ -15,6 +15,7 @@ use super::observation::Observation;
 use super::replay::ReplayOf;
 use super::sweep_design::Design;
 use super::{RecordError, RecordFolder, Run, Status, as_text, folder, format};
+use crate::files::Folder;
 use crate::settings::axes::CELLS_MAX;
 
 pub const FORMAT: &str = "petal-sweep/1";
@@ -325,7 +326,8 @@ pub fn is_one(dir: &Path) -> bool {
 
 /// Whether a petal is at work on the sweep in this folder.
 pub fn is_held(dir: &Path) -> bool {
-    folder::is_locked(&dir.join(LOCK))
+    let lock = Folder::open(dir).and_then(|folder| folder.read(LOCK.as_ref()));
+    lock.is_ok_and(|lock| folder::is_locked(&lock))
 }
 
 /// Reads the index of a sweep as it is, such as one that another petal works on.
@@ -443,30 +445,36 @@ pub fn peak_run(dir: &Path) -> Option<Run> {
 }
 
 /// The empty folder in which a cell is run: files of an earlier attempt are removed.
-pub fn begin_cell(dir: &Path, name: &str) -> Result<RecordFolder, RecordError> {
-    let path = dir.join(format!("{name}{UNFINISHED}"));
-    remove(&path)?;
-    fs::create_dir(&path).map_err(|source| RecordError::io("make", &path, source))?;
-    Ok(RecordFolder::begun(path))
+pub fn begin_cell(sweep: &RecordFolder, name: &str) -> Result<RecordFolder, RecordError> {
+    let own = format!("{name}{UNFINISHED}");
+    remove(sweep, &own)?;
+    let path = sweep.path().join(&own);
+    match sweep.opened().and_then(|folder| folder.make(own.as_ref())) {
+        Ok(folder) => Ok(RecordFolder::begun(path, folder)),
+        Err(source) => Err(RecordError::io("make", &path, source)),
+    }
 }
 
 /// Marks the cell as done: its folder gets its final name.
-pub fn finish_cell(dir: &Path, name: &str, folder: &RecordFolder) -> Result<(), RecordError> {
-    let path = dir.join(name);
-    fs::rename(folder.path(), &path).map_err(|source| RecordError::io("make", &path, source))?;
-    if let Ok(parent) = fs::File::open(dir) {
+pub fn finish_cell(sweep: &RecordFolder, name: &str) -> Result<(), RecordError> {
+    let named = sweep.opened().and_then(|folder| {
+        folder.rename(format!("{name}{UNFINISHED}").as_ref(), name.as_ref())?;
         // Makes the name durable; without it the cell would be done again.
-        let _ = parent.sync_all();
-    }
-    Ok(())
+        let _ = folder.file().sync_all();
+        Ok(())
+    });
+    named.map_err(|source| RecordError::io("make", &sweep.path().join(name), source))
 }
 
 /// Removes the half cells of this plan, and returns their names.
-pub fn remove_half_cells(dir: &Path, plan: &SweepPlan) -> Result<Vec<String>, RecordError> {
+pub fn remove_half_cells(
+    sweep: &RecordFolder,
+    plan: &SweepPlan,
+) -> Result<Vec<String>, RecordError> {
     let mut removed = Vec::new();
     for (.., name) in plan.runs() {
         let name = format!("{name}{UNFINISHED}");
-        if remove(&dir.join(&name))? {
+        if remove(sweep, &name)? {
             removed.push(name);
         }
     }
@@ -474,33 +482,35 @@ pub fn remove_half_cells(dir: &Path, plan: &SweepPlan) -> Result<Vec<String>, Re
 }
 
 /// Sets a failed cell's folder aside, so that the cell can be done again. Returns its new path.
-pub fn set_aside(dir: &Path, name: &str) -> Result<PathBuf, RecordError> {
-    let path = dir.join(name);
-    let aside = (1..)
-        .map(|n| dir.join(format!("{name}{REPLACED}{n}")))
-        .find(|aside| !aside.exists())
-        .unwrap_or_else(|| dir.join(format!("{name}{REPLACED}")));
-    fs::rename(&path, &aside).map_err(|source| RecordError::io("rename", &path, source))?;
-    Ok(aside)
+pub fn set_aside(sweep: &RecordFolder, name: &str) -> Result<PathBuf, RecordError> {
+    let is_free = |aside: &String| !sweep.path().join(aside).exists();
+    let mut names = (1..).map(|n| format!("{name}{REPLACED}{n}"));
+    let aside = names.find(is_free).unwrap_or_else(|| format!("{name}{REPLACED}"));
+    let renamed = sweep.opened().and_then(|it| it.rename_to_nothing(name.as_ref(), aside.as_ref()));
+    renamed.map_err(|source| RecordError::io("rename", &sweep.path().join(name), source))?;
+    Ok(sweep.path().join(aside))
 }
 
 /// Sets aside folders with a done cell's name whose cells are not done: their records are damaged
 /// or lost. Returns their new paths.
-pub fn set_damaged_aside(dir: &Path, sweep: &Sweep) -> Result<Vec<PathBuf>, RecordError> {
+pub fn set_damaged_aside(
+    folder: &RecordFolder,
+    sweep: &Sweep,
+) -> Result<Vec<PathBuf>, RecordError> {
     let mut aside = Vec::new();
     for (number, _, repeat, name) in sweep.plan.runs() {
-        if !sweep.has(number, repeat) && dir.join(&name).is_dir() {
-            aside.push(set_aside(dir, &name)?);
+        if !sweep.has(number, repeat) && folder.path().join(&name).is_dir() {
+            aside.push(set_aside(folder, &name)?);
         }
     }
     Ok(aside)
 }
 
-fn remove(path: &Path) -> Result<bool, RecordError> {
-    match fs::remove_dir_all(path) {
+fn remove(sweep: &RecordFolder, name: &str) -> Result<bool, RecordError> {
+    match sweep.opened().and_then(|folder| folder.remove_all(name.as_ref())) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(RecordError::io("remove", path, source)),
+        Err(source) => Err(RecordError::io("remove", &sweep.path().join(name), source)),
     }
 }
 
@@ -542,9 +552,10 @@ mod tests {
     fn run_cell(dir: &Path, plan: &SweepPlan, number: u32, repeat: u32) -> SweepCell {
         let factors = plan.cells()[number as usize - 1].clone();
         let name = plan.folder_name(number, &factors, repeat);
-        let folder = begin_cell(dir, &name).unwrap();
+        let sweep = RecordFolder::open(dir);
+        let folder = begin_cell(&sweep, &name).unwrap();
         super::super::save(&folder, &fixture::mixed_run()).unwrap();
-        finish_cell(dir, &name, &folder).unwrap();
+        finish_cell(&sweep, &name).unwrap();
         SweepCell { number, repeat, factors, folder: name, status: Status::Complete }
     }
 
@@ -572,7 +583,8 @@ mod tests {
             save(&RecordFolder::open(dir.path()), &seen).unwrap();
             assert_eq!(load(dir.path()).unwrap().runs.len(), 1);
         }
-        let aside = set_damaged_aside(dir.path(), &read(dir.path()).unwrap()).unwrap();
+        let aside =
+            set_damaged_aside(&RecordFolder::open(dir.path()), &read(dir.path()).unwrap()).unwrap();
         assert_eq!(aside.len(), 2);
         assert!(aside.iter().all(|folder| folder.join("run.json").is_file()));
         run_cell(dir.path(), &plan, 1, 1);
@@ -657,14 +669,15 @@ mod tests {
         // A finished cell that is not in the index, and a cell of which only half exists.
         let late = run_cell(dir.path(), &sweep.plan, 3, 2);
         let half = sweep.plan.folder_name(1, &sweep.plan.cells()[0], 1);
-        begin_cell(dir.path(), &half).unwrap().write_atomically("run.json", b"{").unwrap();
+        let folder = RecordFolder::open(dir.path());
+        begin_cell(&folder, &half).unwrap().write_atomically("run.json", b"{").unwrap();
         let swept = load(dir.path()).unwrap();
         assert_eq!(swept.sweep.cells, [sweep.cells[0].clone(), late]);
         assert_eq!(swept.runs.len(), 2);
         assert_eq!(swept.observations()[1].repeat, Some(2));
-        let removed = remove_half_cells(dir.path(), &sweep.plan).unwrap();
+        let removed = remove_half_cells(&folder, &sweep.plan).unwrap();
         assert_eq!(removed, [format!("{half}.unfinished")]);
-        assert!(remove_half_cells(dir.path(), &sweep.plan).unwrap().is_empty());
+        assert!(remove_half_cells(&folder, &sweep.plan).unwrap().is_empty());
     }
 
     #[test]
@@ -675,7 +688,7 @@ mod tests {
         sweep.cells.push(run_cell(dir.path(), &sweep.plan, 2, 1));
         save(&RecordFolder::open(dir.path()), &sweep).unwrap();
         fs::remove_dir_all(dir.path().join(&sweep.cells[0].folder)).unwrap();
-        set_aside(dir.path(), &sweep.cells[1].folder).unwrap();
+        set_aside(&RecordFolder::open(dir.path()), &sweep.cells[1].folder).unwrap();
         assert!(read(dir.path()).unwrap().cells.is_empty());
         assert!(dir.path().join(format!("{}.failed1", sweep.cells[1].folder)).is_dir());
     }

@@ -60,7 +60,7 @@ fn first_line(path: &str) -> Result<String, Refusal> {
              that begins with @",
         )
     };
-    let file = std::fs::File::open(path).map_err(|error| failed(error.to_string()))?;
+    let file = crate::files::named(path).map_err(|error| failed(error.to_string()))?;
     let mut line = String::new();
     BufReader::new(file.take(SECRET_BYTES_MAX))
         .read_line(&mut line)

@@ -5,6 +5,8 @@ use std::fmt;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use crate::files;
+
 /// A thread that waits in the kernel for storage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockedThread {
@@ -25,10 +27,10 @@ impl BlockedThread {
     /// The thread as it is now; None if it does not wait for storage.
     pub fn of(pid: u32, tid: u32) -> Option<Self> {
         let folder = format!("/proc/{pid}/task/{tid}");
-        let (name, state) = name_and_state(&fs::read_to_string(format!("{folder}/stat")).ok()?)?;
-        let status = fs::read_to_string(format!("{folder}/status")).ok()?;
+        let (name, state) = name_and_state(&files::system_text(format!("{folder}/stat")).ok()?)?;
+        let status = files::system_text(format!("{folder}/status")).ok()?;
         // Another user's is not shown, and not every kernel has it.
-        let call = fs::read_to_string(format!("{folder}/syscall")).unwrap_or_default();
+        let call = files::system_text(format!("{folder}/syscall")).unwrap_or_default();
         let mut words = call.split_whitespace();
         let number = words.next().and_then(|word| word.parse::<i64>().ok());
         let descriptor = words.next().and_then(|word| word.strip_prefix("0x"));

@@ -20,7 +20,6 @@ pub mod threads;
 pub mod time_buckets;
 pub mod writes;
 
-use std::fs;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -30,6 +29,8 @@ use serde::{Deserialize, Serialize};
 use super::cgroup::{GroupClock, GroupIo, Groups, IoLimitKind};
 use super::devices::{DataDevices, Roots, StorageLayer};
 use super::tree::number_after;
+
+use crate::files;
 
 use calls::ServerCalls;
 pub use cpu::{CpuShare, CpuTicks, Cpus};
@@ -300,7 +301,7 @@ impl Probe {
     }
 
     fn read(&self, name: &str) -> Option<String> {
-        fs::read_to_string(self.roots.proc.join(name)).ok()
+        files::system_text(self.roots.proc.join(name)).ok()
     }
 }
 

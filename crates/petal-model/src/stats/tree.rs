@@ -3,9 +3,11 @@
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 
+use crate::files;
+
 /// A file's text without its last newline; `None` if it is missing, not text, or empty.
 pub fn read(path: &Path) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
+    let text = files::system_text(path).ok()?;
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }

@@ -1,7 +1,7 @@
 //! The table as a page shows it, and its faults: for tests.
 
 // Only tests use it.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

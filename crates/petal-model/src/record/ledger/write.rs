@@ -1,8 +1,8 @@
 //! Writing a ledger. Each session encodes in its own memory and hands over whole frames.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use super::super::RecordError;
 use super::port::Port;
 use super::{Acknowledged, FRAME_BYTES, FRAME_MARK, LedgerHeader, MARK, RECORD_BYTES};
+use crate::files;
 
 /// Takes the bytes of a ledger as it grows.
 pub trait LedgerSink: Write + Send {
@@ -52,10 +53,9 @@ impl LedgerFile {
         signals: &Arc<AtomicU8>,
     ) -> Result<Self, RecordError> {
         let failed = |action| move |error| RecordError::io(action, path, error);
-        let mut file = OpenOptions::new();
         // A pipe without a reader is an error then; a file is not affected.
-        file.create(true).append(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-        let file = file.open(path).map_err(|error| {
+        let how = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK;
+        let file = files::open(path, how).map_err(|error| {
             let is_pipe = fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo());
             let why = "no program reads from this pipe; start its reader first";
             failed("open")(if is_pipe && error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) {

@@ -1,12 +1,13 @@
 //! Mounted file systems: /proc/self/mountinfo (proc(5)).
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Roots;
+
+use crate::files;
 
 #[derive(Default)]
 pub(super) struct Mounts(Vec<Mount>);
@@ -28,7 +29,7 @@ impl Mounts {
     }
 
     pub fn try_read(roots: &Roots) -> io::Result<Self> {
-        let text = fs::read_to_string(roots.proc.join("self/mountinfo"))?;
+        let text = files::system_text(roots.proc.join("self/mountinfo"))?;
         Ok(Self(text.lines().filter_map(mount).collect()))
     }
 

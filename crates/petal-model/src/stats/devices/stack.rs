@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::mounts::{self, Mount, Mounts};
 use super::{BlockDevice, Roots};
+use crate::files;
 use crate::stats::tree::{entries, number, read};
 
 /// Volumes on RAIDs on partitions: no real stack is deeper, and a circle must end.
@@ -113,7 +114,7 @@ impl Node {
 
     /// The file behind a loop device.
     pub fn backing_file(&self) -> Option<String> {
-        let file = fs::read_to_string(self.folder.join("loop/backing_file")).ok()?;
+        let file = files::system_text(self.folder.join("loop/backing_file")).ok()?;
         Some(file.trim_end_matches('\n').to_owned())
     }
 

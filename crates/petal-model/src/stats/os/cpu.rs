@@ -1,9 +1,8 @@
 //! Processors: /proc/stat (proc_stat(5)), and which of them petal may use.
 
-use std::fs;
-
 use serde::{Deserialize, Serialize};
 
+use crate::files;
 use crate::stats::devices::Roots;
 
 /// Percent of the processors' time over an interval; the five add up to 100.
@@ -176,7 +175,7 @@ fn ticks(line: &str) -> Option<(&str, CpuTicks)> {
 /// The processors on which a process (`self`, or its number) may run, by affinity and cpuset: a
 /// line of its status, which knows them all, however many there are.
 pub fn allowed(roots: &Roots, process: &str) -> Option<Vec<u32>> {
-    let status = fs::read_to_string(roots.proc.join(process).join("status")).ok()?;
+    let status = files::system_text(roots.proc.join(process).join("status")).ok()?;
     list(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?)
 }
 

@@ -1,12 +1,13 @@
 //! Memory: /proc/meminfo and /proc/vmstat (proc_meminfo(5), proc_vmstat(5)).
 
 use super::figures::{Counts, Gauges};
+use crate::files;
 use crate::stats::tree::number_after;
 
 /// Memory of this host that is free or that the kernel can take back from its caches; `None` if
 /// /proc/meminfo does not say.
 pub fn available_bytes() -> Option<u64> {
-    meminfo_bytes(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
+    meminfo_bytes(&files::system_text("/proc/meminfo").ok()?, "MemAvailable")
 }
 
 /// Returns the bytes of a line of /proc/meminfo, which counts in KiB.
@@ -26,11 +27,8 @@ pub struct MemoryPressure {
 impl MemoryPressure {
     pub fn read() -> Self {
         let mut read = Counts::default();
-        counts(&std::fs::read_to_string("/proc/vmstat").unwrap_or_default(), &mut read);
-        super::pressure::counts(
-            |name| std::fs::read_to_string(format!("/proc/{name}")).ok(),
-            &mut read,
-        );
+        counts(&files::system_text("/proc/vmstat").unwrap_or_default(), &mut read);
+        super::pressure::counts(|name| files::system_text(format!("/proc/{name}")).ok(), &mut read);
         Self { full_us: read.memory_full_us, major_faults: read.major_faults.unwrap_or(0) }
     }
 

@@ -1,9 +1,9 @@
 //! Bytes that a process read and wrote by itself, as proc_pid_io(5) counts it: all its threads, and
 //! the children that have ended and were waited for.
 
-use std::fs;
 use std::path::Path;
 
+use crate::files;
 use crate::stats::tree::number_after;
 
 /// Cumulative.
@@ -22,7 +22,7 @@ crate::stats::field_by_field!(ProcessIo: read_bytes, write_bytes, call_read_byte
 impl ProcessIo {
     /// Reads the I/O of a process, by its number or `self`; `None` if it may not be seen.
     pub(super) fn read(proc: &Path, process: &str) -> Option<Self> {
-        Self::of(&fs::read_to_string(proc.join(process).join("io")).ok()?)
+        Self::of(&files::system_text(proc.join(process).join("io")).ok()?)
     }
 
     /// Reads the I/O of a child, which counts as 0 after its end: its parent then has its bytes.

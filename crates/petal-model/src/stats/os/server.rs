@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use super::process_io::ProcessIo;
+use crate::files;
 use crate::stats::devices::Roots;
 
 const US_PER_SECOND: u64 = 1_000_000;
@@ -109,7 +110,7 @@ fn us(ticks: u64) -> u64 {
 
 impl Stat {
     fn read(proc: &Path, process: u32) -> Option<Self> {
-        Self::of(&fs::read_to_string(proc.join(process.to_string()).join("stat")).ok()?)
+        Self::of(&files::system_text(proc.join(process.to_string()).join("stat")).ok()?)
     }
 
     /// `pid (name) state parent ...`; a name may hold anything, also brackets.
@@ -134,7 +135,7 @@ impl Stat {
 /// The kernel's list of children, if it keeps one; else by looking through all processes.
 fn children(proc: &Path, parent: u32) -> Vec<u32> {
     let list = proc.join(parent.to_string()).join("task").join(parent.to_string()).join("children");
-    if let Ok(text) = fs::read_to_string(list) {
+    if let Ok(text) = files::system_text(list) {
         return text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
     }
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();

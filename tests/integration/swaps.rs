@@ -1,0 +1,150 @@
+//! The owner of a folder in which root measures: he moves the run's folder and puts links and folders in
+//! its place, or pipes in the place of files. petal's files stay together, and nothing else is written.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::Path;
+use std::process::{Child, Command};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use crate::support::{Workplace, names, record, skip};
+
+const STRANGER: u32 = 4711;
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        skip("another user needs root");
+    }
+    is_root
+}
+
+/// A loaded workplace, whose folder `out` belongs to a stranger.
+fn shared() -> Workplace {
+    let work = Workplace::loaded(1, "8M");
+    fs::set_permissions(work.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(work.path("out")).unwrap();
+    chown(work.path("out"), Some(STRANGER), Some(STRANGER)).unwrap();
+    work
+}
+
+/// The stranger, who waits for a run's journal and then does this to its folder `$D` in `out`.
+fn stranger(work: &Workplace, body: &str) -> Child {
+    let script = format!(
+        "while :; do D=$(ls -d out/2*Z-* 2>/dev/null | head -1); \
+         [ -n \"$D\" ] && [ -s \"$D/journal.ndjson\" ] && break; sleep 0.05; done; {body}"
+    );
+    let number = STRANGER.to_string();
+    let mut command = Command::new("setpriv");
+    command.args([
+        "--reuid",
+        &number,
+        "--regid",
+        &number,
+        "--clear-groups",
+        "/bin/sh",
+        "-c",
+        &script,
+    ]);
+    // He needs no right on the folders above.
+    command.current_dir(work.path("")).spawn().unwrap()
+}
+
+#[test]
+fn outputs_of_scripts_and_neighbours_stay_in_the_run_whose_folder_is_swapped() {
+    if !is_root() {
+        return;
+    }
+    let work = shared();
+    let victim = work.write("victim", "root's own\n");
+    fs::set_permissions(&victim, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::create_dir(work.path("target")).unwrap();
+    let hook = work.script("hook.sh", "echo '* * * * * root evil'").display().to_string();
+    // A folder with links to a file of root's, and then a link to a folder of root's.
+    let folder = "mv $D out/moved; mkdir $D; ln -s ../../victim $D/neighbour-1.log; \
+                  ln -s ../../target/new $D/hook-post.log";
+    let link = "mv $D out/moved; ln -s ../target $D";
+    let interfere =
+        ["interfere", "--rate", "20", "--with", "echo injected; sleep 1", "--slot", "3"];
+    let interfere = [&interfere[..], &["--pairs", "3", "--settling", "1"]].concat();
+    for (body, args) in [(folder, interfere), (link, vec!["run", "--run-time", "3"])] {
+        let mut stranger = stranger(&work, body);
+        let more = ["--external-script", hook.as_str(), "--out", "out"];
+        let ended = work.petal([&args[..], &more].concat()).exits(1);
+        assert!(stranger.wait().unwrap().success());
+        ended.telling(&["somebody moved this folder", "out/moved"]);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "root's own\n");
+        assert_eq!(names(&work.path("target")), Vec::<String>::new());
+        let moved = work.path("out/moved");
+        assert!(record(&moved)["ops"]["total"].as_u64().unwrap() > 0, "the record is whole");
+        let pre = fs::read_to_string(moved.join("hook-pre.log")).unwrap();
+        assert!(pre.contains("evil") && !moved.join("hook-post.log").exists(), "{pre}");
+        fs::remove_dir_all(work.path("out")).unwrap();
+        fs::create_dir(work.path("out")).unwrap();
+        chown(work.path("out"), Some(STRANGER), Some(STRANGER)).unwrap();
+    }
+}
+
+fn pipe(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+}
+
+#[test]
+fn a_pipe_for_a_settings_file_or_a_lock_holds_nothing_up() {
+    let work = Workplace::loaded(1, "8M");
+    let sweep = ["sweep", "--sessions", "1,2", "--work-loop", "5", "--out", "S"];
+    work.petal(sweep).exits(0);
+    fs::remove_file(work.path("S/sweep.lock")).unwrap();
+    pipe(&work.path("S/sweep.lock"));
+    for (args, code) in [
+        (&["report", "S"][..], 0),
+        (&["compare", "S"], 0),
+        (&["gallery", "S", "--out", "gallery"], 0),
+        (&["card", "S", "--out", "card"], 0),
+        (&["attach", "S"], 3),
+        (&["predict", "S"], 0),
+        (&sweep, 3),
+    ] {
+        let ended = work.petal(args).ends();
+        assert_eq!(ended.code, Some(code), "{args:?}: {}", ended.stderr);
+    }
+    let served = crate::serve::Served::folder(&work, ".");
+    assert!(served.get("").0.starts_with("HTTP/1.1 200 OK"));
+    drop(served);
+    // Also before petal knows whose it is.
+    pipe(&work.path("slob.conf"));
+    work.petal(["check"]).exits(2).telling(&["slob.conf", "not a regular file"]);
+}
+
+#[test]
+fn a_linked_lock_of_another_sweep_does_not_stop_that_one() {
+    let work = Workplace::loaded(1, "8M");
+    let mut own =
+        work.petal(["sweep", "--sessions", "1,2", "--run-time", "2", "--out", "own"]).start();
+    own.until("the first cell", || work.path("own/sweep.json").exists());
+    let index = fs::read(work.path("own/sweep.json")).unwrap();
+    work.write("theirs/sweep.json", index);
+    std::os::unix::fs::symlink("../own/sweep.lock", work.path("theirs/sweep.lock")).unwrap();
+    work.petal(["attach", "theirs"]).exits(3).telling(&["no petal is at work there"]);
+    own.ends().exited(0);
+}
+
+#[test]
+fn no_umask_lets_others_write_a_record() {
+    let work = Workplace::loaded(1, "8M");
+    let open = |args: &[&str]| work.petal(args).after("umask 0").exits(0);
+    open(&["sweep", "--sessions", "1", "--work-loop", "5", "--out", "S/deep"]);
+    open(&["run", "--work-loop", "5", "--ledger", "kept.ledger", "--out", "R"]);
+    let script = work.script("hook.sh", "echo said").display().to_string();
+    open(&["run", "--work-loop", "5", "--external-script", &script, "--out", "R"]);
+    let found = crate::support::run(
+        "/bin/sh",
+        &[
+            "-c",
+            "test -z \"$(find \"$0\" -path '*/petal-data' -prune -o -perm /022 ! -type l -print | tee /dev/stderr)\"",
+            &work.path("").display().to_string(),
+        ],
+    );
+    assert_eq!(found, Ok(()));
+}
