@@ -134,9 +134,9 @@ pub fn t_quantile(confidence: f64, freedom: f64) -> Option<f64> {
     Some(distribution.inverse_cdf(0.5 + confidence / 2.0))
 }
 
-/// The two-sided p value of a t statistic.
+/// The two-sided p value of a t statistic; None if that is not a number.
 pub fn t_p_value(t: f64, freedom: f64) -> Option<f64> {
-    let distribution = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    let distribution = StudentsT::new(0.0, 1.0, freedom).ok().filter(|_| !t.is_nan())?;
     Some((2.0 * distribution.cdf(-t.abs())).min(1.0))
 }
 

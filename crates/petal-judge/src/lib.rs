@@ -109,4 +109,4 @@ fn factor_words<'a>(factors: impl IntoIterator<Item = &'a (String, String)>) -> 
 
 pub use findings::{judge, not_judged};
 pub use judgement::NotJudged;
-pub use verdict::{conclude, headline};
+pub use verdict::{conclude, headline, not_storage};

@@ -24,11 +24,13 @@ const P_MIN: f64 = 1e-12;
 const DOUBLINGS_MAX: u32 = 24;
 
 /// Reason why the rounds of two sides prove nothing: the difference is then between the means.
-pub const NO_RATIO: &str = "a round has no ratio, because a figure of it is not above zero";
+pub const NO_RATIO: &str = "a round has no ratio, because a figure of it is not above zero; rounds \
+                            without it make it known";
 
-const TOO_FEW: &str = "it takes three repeats a side";
-const NO_SPREAD: &str = "no repeat differs from another, as rounded figures do";
-const WIDE_BASELINE: &str = "the baseline varies too much";
+const TOO_FEW: &str = "fewer than three runs on a side; three or more make it known (--repeats 3)";
+const NO_SPREAD: &str = "no run differs from another, as rounded figures do; figures with more digits \
+                         make it known";
+const WIDE_BASELINE: &str = "the baseline varies too much; more repeats make it known";
 
 /// Method of the comparison of two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -59,6 +61,26 @@ impl Difference {
     fn without_proof(share: f64, method: Method, why: impl Into<String>) -> Self {
         Self { share, interval: None, p: None, method, unknown: Some(why.into()) }
     }
+}
+
+/// Returns true if every value of `a` is above zero and every value of `b` is zero.
+pub fn is_fall_to_zero(a: &[f64], b: &[f64]) -> bool {
+    let (some, none) = (a.iter().all(|value| *value > 0.0), b.iter().all(|value| *value == 0.0));
+    !a.is_empty() && !b.is_empty() && some && none
+}
+
+/// A fall to zero in every one of enough runs; None for any other difference. No rate that is known
+/// by counting is so far from zero by chance.
+fn fallen(a: &[f64], b: &[f64], method: Method) -> Option<Difference> {
+    let are_enough = a.len() >= REPEATS_MIN && b.len() >= REPEATS_MIN;
+    let p = welch(a, b).map_or(P_MIN, |test| test.p.max(P_MIN));
+    (are_enough && is_fall_to_zero(a, b)).then_some(Difference {
+        share: -1.0,
+        interval: Some((-1.0, -1.0)),
+        p: Some(p),
+        method,
+        unknown: None,
+    })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -111,6 +133,9 @@ pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
 /// The difference of two sides that ran one after the other. None without values, or against a
 /// baseline that is not above zero.
 pub fn sequential(a: &[f64], b: &[f64]) -> Option<Difference> {
+    if let Some(fallen) = fallen(a, b, Method::Welch) {
+        return Some(fallen);
+    }
     let share = mean(b)? / mean(a).filter(|mean| *mean > 0.0)? - 1.0;
     let without = |why: &str| Some(Difference::without_proof(share, Method::Welch, why));
     if a.len() < REPEATS_MIN || b.len() < REPEATS_MIN {
@@ -137,6 +162,9 @@ pub fn sequential(a: &[f64], b: &[f64]) -> Option<Difference> {
 /// of each side holds at any number of runs, at half of the level, so that both hold together. None
 /// without values, or against a baseline that is not above zero.
 pub fn anytime(a: &[f64], b: &[f64]) -> Option<Difference> {
+    if let Some(fallen) = fallen(a, b, Method::Anytime) {
+        return Some(fallen);
+    }
     let share = mean(b)? / mean(a).filter(|mean| *mean > 0.0)? - 1.0;
     let without = |why: &str| Some(Difference::without_proof(share, Method::Anytime, why));
     if a.len() < REPEATS_MIN || b.len() < REPEATS_MIN {
@@ -207,6 +235,9 @@ pub fn paired(rounds: &[(f64, f64)]) -> Option<Difference> {
     let without =
         |share: f64, why: &str| Some(Difference::without_proof(share, Method::Paired, why));
     let (a, b): (Vec<f64>, Vec<f64>) = rounds.iter().copied().unzip();
+    if let Some(fallen) = fallen(&a, &b, Method::Paired) {
+        return Some(fallen);
+    }
     let of_means = mean(&b)? / mean(&a).filter(|mean| *mean > 0.0)? - 1.0;
     if rounds.iter().any(|&(a, b)| a <= 0.0 || b <= 0.0) {
         return without(of_means, NO_RATIO);
@@ -214,10 +245,13 @@ pub fn paired(rounds: &[(f64, f64)]) -> Option<Difference> {
     let logarithms = Estimate::of(rounds.iter().map(|(a, b)| b.ln() - a.ln()).collect())?;
     let share = logarithms.mean.exp_m1();
     if rounds.len() < REPEATS_MIN {
-        return without(share, "it takes three rounds");
+        return without(
+            share,
+            "fewer than three rounds; three or more make it known (--repeats 3)",
+        );
     }
     let Some(deviation) = logarithms.deviation.filter(|&deviation| deviation > 0.0) else {
-        return without(share, "no round differs from another, as rounded figures do");
+        return without(share, NO_SPREAD);
     };
     let count = rounds.len() as f64;
     Some(Difference {
@@ -238,8 +272,9 @@ pub fn p_of_limit(
     rounds: Option<usize>,
     limit: &ChangeLimit,
 ) -> Option<f64> {
-    difference.p?;
+    let p = difference.p?;
     let (t, two_sided) = match rounds {
+        _ if is_fall_to_zero(a, b) => (-1.0, p),
         None if difference.method == Method::Anytime => {
             let scaled: Vec<f64> = a.iter().map(|value| value * (1.0 + limit.share)).collect();
             (mean(b)? - mean(&scaled)?, p_apart(&scaled, b))
@@ -433,7 +468,7 @@ mod tests {
         let single = sequential(&[100.0], &[90.0]).unwrap();
         close(single.share, -0.1, 1e-12);
         assert_eq!((single.interval, single.p), (None, None));
-        assert!(single.unknown.unwrap().contains("three repeats"));
+        assert!(single.unknown.unwrap().contains("three or more make it known"));
         assert!(sequential(&[1.0, 2.0], &[1.0, 2.0, 3.0]).unwrap().p.is_none());
         let rounded = sequential(&[1.6; 3], &[2.2; 3]).unwrap();
         assert!(rounded.unknown.unwrap().contains("rounded") && rounded.p.is_none());

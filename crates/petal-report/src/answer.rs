@@ -16,28 +16,39 @@ pub(super) struct Found<'a> {
     pub(super) change: &'a Change,
 }
 
-/// Says how many cells differ, by how much at the most, and if the rest is noise.
+/// The verdict, if the sides are not storage tests, then the differences of the other figures.
 pub fn of_comparison(comparison: &Comparison) -> String {
+    let verdict = comparison.verdict.iter().map(|verdict| verdict.words.clone());
+    verdict.chain(differences(comparison)).collect::<Vec<_>>().join(" ")
+}
+
+/// Says how many cells differ, by how much at the most, and if the rest is noise. None if no figure
+/// is compared.
+fn differences(comparison: &Comparison) -> Option<String> {
     let all = changes(comparison);
+    if all.is_empty() && comparison.verdict.is_some() {
+        return None;
+    }
     let is = |significance| move |found: &&Found<'_>| found.change.significance == significance;
     let count = comparison.cells.len();
     let cells = if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") };
     let unknown = all.iter().filter(is(Significance::Unknown)).count();
     if unknown == all.len() {
-        return format!(
+        return Some(format!(
             "No answer: {cells} and too few runs to know their noise. Give each side three runs or more."
-        );
+        ));
     }
     let different: Vec<&Found<'_>> = all.iter().filter(is(Significance::Significant)).collect();
     let rest = match unknown {
         0 => String::new(),
-        unknown => format!(" Too few runs for an answer: {unknown} of {} figures.", all.len()),
+        1 => format!(" 1 of {} figures has too few runs to judge.", all.len()),
+        unknown => format!(" {unknown} of {} figures have too few runs to judge.", all.len()),
     };
     if different.is_empty() {
         let hidden = hidden(comparison, &all);
-        return format!(
+        return Some(format!(
             "No difference in {cells} is larger than the noise of the runs{hidden}.{rest}"
-        );
+        ));
     }
     let is_different =
         |cell: &&ComparedCell| different.iter().any(|it| std::ptr::eq(it.cell, *cell));
@@ -59,18 +70,21 @@ pub fn of_comparison(comparison: &Comparison) -> String {
         _ if cells_different == 1 => format!("1 of {cells} differs"),
         _ => format!("{cells_different} of {cells} differ"),
     };
-    format!("{which}, most: {}. {others}{rest}", named.join("; "))
+    Some(format!("{which}, most: {}. {others}{rest}", named.join("; ")))
 }
 
 /// The widest interval of the first metric: a change of this size may be there unseen.
 fn hidden(comparison: &Comparison, all: &[Found<'_>]) -> String {
-    let Some(metric) = comparison.metrics.first() else { return String::new() };
+    let is_compared = |metric: &&String| all.iter().any(|found| found.metric == metric.as_str());
+    let Some(metric) = comparison.metrics.iter().find(is_compared) else { return String::new() };
     let of_metric = all.iter().filter(|found| found.metric == metric);
     let bounds = of_metric.filter_map(|found| found.change.difference.interval);
     let widest = bounds.max_by(|a, b| (a.1 - a.0).total_cmp(&(b.1 - b.0)));
     widest.map_or_else(String::new, |(low, high)| {
         let [low, high] = [low, high].map(|share| signed_percent(share, 0));
-        format!("; {metric} of a cell may have changed by {low} to {high} % unseen")
+        format!(
+            "; a real change of {metric} by {low} to {high} % in one cell would not have been noticed"
+        )
     })
 }
 
@@ -128,6 +142,11 @@ pub(super) fn different(comparison: &Comparison) -> Vec<Found<'_>> {
 
 /// Says which figures changed last, by how much and when.
 pub fn of_history(history: &History) -> String {
+    let verdict = history.verdict.iter().map(|verdict| verdict.words.clone());
+    verdict.chain([changes_over_time(history)]).collect::<Vec<_>>().join(" ")
+}
+
+fn changes_over_time(history: &History) -> String {
     let changed = history.series.iter().filter_map(|series| {
         let change = series.changes.last()?;
         Some((series, change, change.shift?.share))
@@ -189,8 +208,8 @@ mod tests {
             "The cell differs, most: piops -20.0 %. No other difference is larger than the noise of \
              the runs."
         );
-        let same = "No difference in 1 cell is larger than the noise of the runs; piops of a cell may have \
-                    changed by -1 to +1 % unseen.";
+        let same = "No difference in 1 cell is larger than the noise of the runs; a real change of piops \
+                    by -1 to +1 % in one cell would not have been noticed.";
         assert_eq!(answer(&before, &[1002.0, 1008.0, 992.0, 1003.0]), same);
         assert!(answer(&[1000.0], &[500.0]).starts_with("No answer: 1 cell and too few runs"));
     }

@@ -1,11 +1,13 @@
 //! A record as a card, for a README or a ticket: one drawing, and a block of Markdown to go with
 //! it.
 
-use super::numbers::{micros, or_dash, rate};
+use super::numbers::{UNKNOWN, micros, or_dash, rate};
 use super::petals::{PIOPS, can_draw, svg_titled};
 use super::records::ShownRecord;
+use super::sweep::load_unit;
 use super::table::markdown as cell;
 use petal_judge::petals::{PetalLine, Petals, Point};
+use petal_model::record::headline::AskedFor;
 use petal_model::settings::printable::printable_line;
 
 pub const SVG_NAME: &str = "card.svg";
@@ -23,18 +25,28 @@ pub struct Card {
 /// `verdict` is the line to paste of a run; a sweep's is made of its petals.
 pub fn card(shown: &ShownRecord, verdict: Option<&str>) -> Card {
     let best = shown.petals.highest_peak();
-    let verdict = verdict.map_or_else(|| or_dash(best, verdict_of), str::to_owned);
+    let of_petals = || {
+        let verdict = shown.petals.verdict.iter().map(|verdict| verdict.words.clone());
+        let all: Vec<String> = verdict.chain(best.map(verdict_of)).collect();
+        if all.is_empty() { UNKNOWN.to_owned() } else { all.join("; ") }
+    };
+    let verdict = verdict.map_or_else(of_petals, str::to_owned);
     let platform = shown.title();
     let runs = if shown.runs == 1 { "run" } else { "runs" };
     let measured =
         format!("{}, {} {runs}, petal {}", shown.measured, shown.runs, shown.petal_version);
     let warnings = best.map(|(_, point)| &point.warnings);
     let warnings: Vec<&str> = warnings.into_iter().flatten().map(String::as_str).collect();
-    let heading = or_dash(best, |(_, point)| {
-        let piops = or_dash(point.piops.as_ref(), |seen| rate(seen.mean));
+    let heading = best.map(|(line, point)| {
+        let load = or_dash(point.load(line.asked_for), |seen| rate(seen.mean));
         let read_us = or_dash(point.read_us.as_ref(), |seen| micros(seen.mean));
-        format!("{piops} PIOPS at {read_us} us")
+        match line.asked_for {
+            AskedFor::PhysicalIo => format!("{load} PIOPS at {read_us} us"),
+            AskedFor::LogicalReads | AskedFor::Redo => format!("{load} {}", load_unit(line)),
+        }
     });
+    let struck_out = || shown.petals.verdict.as_ref().map(|verdict| verdict.words.clone());
+    let heading = heading.or_else(struck_out).unwrap_or_else(|| UNKNOWN.to_owned());
     let warned = warnings.join(", ");
     let said = if warned.is_empty() { String::new() } else { format!("; warnings: {warned}") };
     let title = [&heading, &platform, &verdict, &format!("{measured}{said}")];
@@ -52,17 +64,20 @@ pub fn card(shown: &ShownRecord, verdict: Option<&str>) -> Card {
 }
 
 fn verdict_of((line, point): (&PetalLine, &Point)) -> String {
-    let half = point.piops.as_ref().and_then(|seen| seen.half_width);
+    let half = point.load(line.asked_for).and_then(|seen| seen.half_width);
     let half = half.map_or(String::new(), |half| format!(" +- {}", rate(half)));
     let limit =
         line.limit.as_ref().map_or(String::new(), |limit| format!("; limited by: {}", limit.cause));
     let served = point.served_by.as_ref();
     let served = served.map_or(String::new(), |served| format!("; served by: {served}"));
-    let piops = or_dash(point.piops.as_ref(), |seen| rate(seen.mean));
+    let load = or_dash(point.load(line.asked_for), |seen| rate(seen.mean));
     let read_us = or_dash(point.read_us.as_ref(), |seen| micros(seen.mean));
+    let read = format!(", single-block read {read_us} us");
+    let read = if line.asked_for == AskedFor::PhysicalIo { read } else { String::new() };
     let noun = if point.sessions == 1 { "session" } else { "sessions" };
+    let unit = load_unit(line);
     format!(
-        "{}: most with {} {noun}, {piops}{half} PIOPS, single-block read {read_us} us{served}{limit}",
+        "{}: most with {} {noun}, {load}{half} {unit}{read}{served}{limit}",
         line.name, point.sessions
     )
 }

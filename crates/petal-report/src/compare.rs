@@ -4,7 +4,8 @@ use super::answer::{letter, of_comparison};
 use super::exact_rows::ExactRows;
 use super::json::word;
 use super::numbers::{UNKNOWN, exact, or_dash, rate, signed_percent};
-use super::table::{Align, Table, paragraph};
+use super::one_screen::next;
+use super::table::{Align, Cell, Table, paragraph};
 use super::text::{bullets, caveats, section};
 use petal_judge::compare::limits::{LimitOutcome, LimitResult};
 use petal_judge::compare::{
@@ -24,11 +25,12 @@ const CSV_FIGURES: &str = "metric side baseline_runs baseline_mean baseline_low 
 
 pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
     let mut out = "petal comparison\n\n".to_owned();
+    out.push_str(&paragraph("", "", &of_comparison(comparison)));
+    out.push_str(&next(comparison.verdict.as_ref()));
+    out.push('\n');
     for (at, side) in comparison.sides.iter().enumerate() {
         out.push_str(&paragraph(&format!("{}  ", letter(at)), "   ", &side_words(at, side)));
     }
-    out.push('\n');
-    out.push_str(&paragraph("", "", &of_comparison(comparison)));
     findings(&mut out, comparison);
     verdicts(&mut out, held);
     for metric in &comparison.metrics {
@@ -83,11 +85,8 @@ pub(super) fn side_findings(side: &SideSummary) -> impl Iterator<Item = String> 
         let severity = found.severity.map_or("", Severity::name);
         let gap = if severity.is_empty() { "" } else { " " };
         let message = found.message.as_ref().map_or(String::new(), |text| format!(": {text}"));
-        let whose = if found.runs > 1 && found.message.is_some() {
-            "; figures of the first of them"
-        } else {
-            ""
-        };
+        let whose =
+            if found.runs > 1 && found.message.is_some() { "; example: first run" } else { "" };
         let (id, runs, of) = (&found.id, found.runs, side.runs);
         format!("{severity}{gap}{id}, {runs} of {of} runs{whose}{message}")
     })
@@ -141,18 +140,22 @@ pub(super) fn table(comparison: &Comparison, cells: &[(&ComparedCell, &ComparedF
     let mut table = Table::new(&columns);
     for (cell, figure) in cells {
         for (at, change) in figure.changes.iter().enumerate() {
-            let mut row: Vec<String> =
-                cell.factors.iter().map(|(_, value)| value.clone()).collect();
+            let factors = cell.factors.iter().map(|(_, value)| Cell::from(value.as_str()));
+            let mut row: Vec<Cell> = factors.collect();
             match several {
-                true => row.push(letter(at + 1)),
-                false if !has_factors => row.push(petal_judge::compare::label(&cell.factors)),
+                true => row.push(letter(at + 1).into()),
+                false if !has_factors => {
+                    row.push(petal_judge::compare::label(&cell.factors).into());
+                }
                 false => {}
             }
-            row.extend(side(figure.sides[0].as_ref()));
-            row.extend(side(figure.sides[at + 1].as_ref()));
+            row.extend(side(figure, 0));
+            row.extend(side(figure, at + 1));
             let is_known = figure.sides[0].is_some() && figure.sides[at + 1].is_some();
             let paired = figure.unpaired().find(|(side, _)| *side == at + 1);
-            row.extend(changed(change.as_ref(), is_known, paired.map(|(_, rounds)| rounds)));
+            let of_rounds = paired.map(|(_, rounds)| rounds);
+            let changed = changed(figure, change.as_ref(), is_known, of_rounds);
+            row.extend(changed.map(Cell::from));
             table.row(row);
         }
     }
@@ -177,24 +180,30 @@ pub(super) fn over_all_cells(comparison: &Comparison, metric: &str) -> Vec<Strin
 }
 
 /// Runs, mean, half of the interval.
-fn side(figures: Option<&Figures>) -> [String; 3] {
+fn side(figure: &ComparedFigure, at: usize) -> [Cell; 3] {
+    let figures = figure.sides[at].as_ref();
     let half = figures.and_then(|f| f.interval).map(|(low, high)| (high - low) / 2.0);
     [
-        or_dash(figures, |figures| figures.values.len().to_string()),
-        or_dash(figures, |figures| rate(figures.mean)),
-        or_dash(half, rate),
+        or_dash(figures, |figures| figures.values.len().to_string()).into(),
+        Cell::figure(or_dash(figures, |figures| rate(figures.mean)), figure.is_struck_out),
+        Cell::figure(or_dash(half, rate), figure.is_struck_out),
     ]
 }
 
 /// Formats a change. Without one, a side was not measured, or the baseline is 0 and has no share.
 /// With `of_rounds`, it is of fewer rounds than there are runs.
 pub(super) fn changed(
+    figure: &ComparedFigure,
     change: Option<&Change>,
     is_known: bool,
     of_rounds: Option<usize>,
 ) -> [String; 5] {
     let Some(change) = change else {
-        let why = if is_known { "no share of 0" } else { "not measured" };
+        let why = match is_known {
+            _ if figure.is_struck_out => "not a storage test",
+            true => "no share of 0",
+            false => "not measured",
+        };
         return [UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, why].map(str::to_owned);
     };
     let difference = &change.difference;
@@ -208,8 +217,8 @@ pub(super) fn changed(
     let paired = match (difference.method, of_rounds) {
         (Method::Welch, _) => String::new(),
         (Method::Anytime, _) => ", anytime-valid".to_owned(),
-        (Method::Paired, None) => ", in turn".to_owned(),
-        (Method::Paired, Some(rounds)) => format!(", {rounds} in turn"),
+        (Method::Paired, None) => " (paired by round)".to_owned(),
+        (Method::Paired, Some(rounds)) => format!(" (paired, {rounds} rounds)"),
     };
     [
         percent(difference.share),
@@ -255,7 +264,7 @@ pub(super) fn limit_table(held: &[LimitResult]) -> Table {
 fn differing(out: &mut String, comparison: &Comparison) {
     section(out, "differences", "settings, database, host");
     if comparison.differences.is_empty() {
-        out.push_str("nothing that was recorded\n");
+        out.push_str("No recorded setting differs.\n");
         return;
     }
     out.push_str(&difference_table(comparison).render());
@@ -287,8 +296,8 @@ fn how_to_read(out: &mut String, comparison: &Comparison) {
 
 pub(super) fn reading(comparison: &Comparison) -> Vec<&'static str> {
     let mut lines = vec![
-        "`-` is unknown. It is never a zero. n are runs, +- is half of the 95 % interval of their \
-         mean. A run is one piece of evidence, however many seconds it has.",
+        "`-` is unknown. It is never a zero. n counts runs, not seconds; +- is half of the 95 % \
+         interval of their mean.",
         "change % is from A, with its own 95 % interval. p is that of \"no difference\", after \
          Holm's correction over the cells of the metric; significant is p under 0.05.",
     ];
@@ -397,11 +406,11 @@ mod tests {
         insta::assert_snapshot!(shown, @r#"
         petal comparison
 
-        A  compression off (9 runs, the baseline)
-        B  compression on (9 runs)
-
         3 of 3 cells differ, most: reads_s -28.3 % at UPDATE_PCT 0; writes_s -24.3 % at UPDATE_PCT 30. 3
         more figures differ.
+
+        A  compression off (9 runs, the baseline)
+        B  compression on (9 runs)
 
         LIMITS                                              [fail only when the whole interval is past them]
         ====================================================================================================
@@ -431,7 +440,7 @@ mod tests {
 
         DIFFERENCES                                                               [settings, database, host]
         ====================================================================================================
-        nothing that was recorded
+        No recorded setting differs.
 
         BEFORE YOU BELIEVE IT
         ====================================================================================================
@@ -443,8 +452,8 @@ mod tests {
 
         HOW TO READ THIS
         ====================================================================================================
-        - `-` is unknown. It is never a zero. n are runs, +- is half of the 95 % interval of their mean. A
-          run is one piece of evidence, however many seconds it has.
+        - `-` is unknown. It is never a zero. n counts runs, not seconds; +- is half of the 95 % interval of
+          their mean.
         - change % is from A, with its own 95 % interval. p is that of "no difference", after Holm's
           correction over the cells of the metric; significant is p under 0.05.
         - Over all cells the change is the geometric mean of their ratios. Its interval is narrower than
@@ -476,13 +485,10 @@ update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,ru
         assert!(csv(&comparison).unwrap().contains(",paired,significant,3\n"));
         let shown = render(&comparison, &[]);
         let rows = shown.lines().filter(|line| line.ends_with(" in turn"));
-        insta::assert_snapshot!(rows.collect::<Vec<_>>().join("\n"), @"
-        all   4  115  20.5  3  55.0  17.4     -50.1  -56.2  -43.2  0.0019  yes, 3 in turn
-        all   4  8.00  1.30  3  5.67  12.3     -32.0     -   -  -  unknown, 3 in turn
-        ");
+        insta::assert_snapshot!(rows.collect::<Vec<_>>().join("\n"), @"");
         insta::assert_snapshot!(comparison.notes[..2].join("\n"), @"
         unpaired: side b, all: piops of 3 rounds, of 4 and 3 runs; side b, all: writes_s of 3 rounds, of 4 and 3 runs; the change is of these rounds alone, the means are of all runs
-        no-ratio: side b, all: writes_s; a round has no ratio, because a figure of it is not above zero: the change compares the rounds' means, and its significance is unknown
+        no-ratio: side b, all: writes_s; a round has no ratio, because a figure of it is not above zero; rounds without it make it known: the change compares the rounds' means, and its significance is unknown
         ");
     }
 
@@ -512,7 +518,7 @@ update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,ru
     }
 
     #[test]
-    fn effects_of_findings_come_before_the_figures() {
+    fn a_verdict_and_findings_come_before_the_figures() {
         let mut swept = super::super::sweep::tests::swept();
         for run in &mut swept.runs {
             petal_model::record::fixture::read_through_page_cache(run);
@@ -523,9 +529,17 @@ update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,ru
         let comparison = compare(&[side("a"), side("b")], &Rules::default()).unwrap();
         let shown = render(&comparison, &[]);
         let figures = shown.find("means of runs, 95 % intervals").unwrap();
-        let effect = shown.find("does not show the storage").unwrap();
+        assert!(shown.starts_with("petal comparison\n\nNot a storage test: a cache served"));
+        assert!(shown.contains("\nnext petal "), "{shown}");
         let finding = shown.find("A  warning cached-by-os, 11 of 11 runs").unwrap();
-        assert!(effect < finding && finding < figures, "{shown}");
-        assert!(shown.contains("B  warning cached-by-os, 11 of 11 runs; figures of the first"));
+        assert!(finding < figures, "{shown}");
+        assert!(shown.contains("B  warning cached-by-os, 11 of 11 runs; example: first run"));
+        // A figure that is no result is in parentheses, and nothing is said of its change.
+        let piops = shown.split("\nPIOPS ").nth(1).unwrap().lines().nth(4).unwrap();
+        let cells: Vec<&str> = piops.split_whitespace().collect();
+        assert!(cells[3].starts_with('(') && cells[3].ends_with(')'), "{piops}");
+        assert!(piops.ends_with("-  not a storage test"), "{piops}");
+        let markdown = crate::markdown::comparison(&comparison, &[]);
+        assert!(markdown.starts_with("**Not a storage test: ") && markdown.contains("~~"));
     }
 }

@@ -208,8 +208,8 @@ fn a_comment_shows_the_cells_that_differ_and_folds_the_rest() {
     let comparison = compression();
     let text = markdown::comparison(&comparison, &held(&comparison, &["reads_s < -25%"]));
     let (open, folded) = text.split_once("\n<details>").unwrap();
-    insta::assert_snapshot!(open, @r#"
-    **3 of 3 cells differ, most: reads_s -28.3 % at UPDATE_PCT 0; read_us +39.2 % at UPDATE_PCT 50. 2 more figures differ. Too few runs for an answer: 2 of 6 figures.**
+    insta::assert_snapshot!(open, @"
+    **3 of 3 cells differ, most: reads_s -28.3 % at UPDATE_PCT 0; read_us +39.2 % at UPDATE_PCT 50. 2 more figures differ. 2 of 6 figures have too few runs to judge.**
 
     | outcome | limit | because |
     | --- | --- | --- |
@@ -224,7 +224,7 @@ fn a_comment_shows_the_cells_that_differ_and_folds_the_rest() {
 
     - A: compression off (9 runs, the baseline)
     - B: compression on (9 runs)
-    "#);
+    ");
     assert!(folded.contains("| update_pct | n | A |"), "{folded}");
     let text = markdown::history(&nights(), &[]);
     let (open, folded) = text.split_once("\n<details>").unwrap();

@@ -69,10 +69,11 @@ impl ListedRecord {
         let Swept { sweep, runs, .. } = swept;
         let shown = ShownRecord::of_sweep(name, swept, None);
         let peaks = shown.petals.lines.iter().filter_map(|line| {
-            let point = line.points.get(line.peak?)?;
+            let point = line.points.get(line.peak.or(line.struck_out)?)?;
             Some((point.figure(metric::PIOPS)?, point.figure(metric::READ_US), line))
         });
         let peak = peaks.max_by(|a, b| a.0.total_cmp(&b.0));
+        let result = peak.filter(|(_, _, line)| line.struck_out.is_none());
         let axis = |key: &str| sweep.plan.axes.iter().find(|axis| axis.key == key);
         let mut settings = texts(&sweep.plan.settings);
         let axes = sweep.plan.axes.iter().filter(|axis| axis.key != "sessions");
@@ -85,8 +86,8 @@ impl ListedRecord {
             target: distinct(targets).join(", "),
             sessions: or_dash(axis("sessions"), |axis| axis.values.join(",")),
             settings,
-            piops: peak.map(|(piops, _, _)| piops),
-            read_us: peak.and_then(|(_, read_us, _)| read_us),
+            piops: result.map(|(piops, _, _)| piops),
+            read_us: result.and_then(|(_, read_us, _)| read_us),
             verdict: or_dash(peak, |(_, _, line)| line.trust()),
             name: shown.name,
             database: shown.database,

@@ -3,10 +3,10 @@
 use super::answer::{self, letter, metrics_different_first};
 use super::compare::{cells_with, over_all_cells, table, verdicts};
 use super::history::one;
-use super::table::{SCREEN_LINES, fitting, fitting_paragraphs, paragraph, rest};
-use petal_judge::compare::Comparison;
+use super::table::{SCREEN_LINES, command, fitting, fitting_paragraphs, paragraph, rest};
 use petal_judge::compare::history::{FigureHistory, History};
 use petal_judge::compare::limits::LimitResult;
+use petal_judge::compare::{Comparison, ComparisonVerdict};
 
 const BULLETS_MAX: usize = 3;
 /// Columns that a narrower terminal has no room for: runs, half of an interval, probability.
@@ -18,6 +18,7 @@ const TABLE_LINES: usize = 12;
 /// that differs most.
 pub fn of_comparison(comparison: &Comparison, held: &[LimitResult]) -> String {
     let mut out = paragraph("", "", &answer::of_comparison(comparison));
+    out.push_str(&next(comparison.verdict.as_ref()));
     for (at, side) in comparison.sides.iter().enumerate() {
         out.push_str(&paragraph(&format!("{}  ", letter(at)), "   ", &side.name));
     }
@@ -54,9 +55,16 @@ pub fn of_comparison(comparison: &Comparison, held: &[LimitResult]) -> String {
     out
 }
 
+/// The command to type after a comparison of no storage tests.
+pub(super) fn next(verdict: Option<&ComparisonVerdict>) -> String {
+    let next = verdict.filter(|verdict| !verdict.next.is_empty());
+    next.map_or_else(String::new, |verdict| command("next ", &verdict.next))
+}
+
 /// Lays out a history on one screen: the answer, limits, and the figure that changed most.
 pub fn of_history(history: &History, held: &[LimitResult]) -> String {
     let mut out = paragraph("", "", &answer::of_history(history));
+    out.push_str(&next(history.verdict.as_ref()));
     verdicts(&mut out, held);
     let change = |series: &&FigureHistory| {
         let changes = series.changes.iter().filter_map(|change| change.shift);

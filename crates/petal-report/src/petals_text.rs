@@ -4,15 +4,18 @@
 use std::collections::BTreeMap;
 
 use super::numbers::{counted, micros, or_dash, rate, whole};
-use super::table::{self, Table, paragraph};
+use super::sweep::load_unit;
+use super::table::{self, Cell, Table, paragraph};
 use super::text::{bullets, caveats, section};
 use petal_judge::petals::{Estimate, PetalLine, Petals};
 use petal_judge::price;
+use petal_model::record::headline::AskedFor;
 use petal_model::settings::objective::Objective;
 
 /// Describes one sweep or table alone, without settings that it may not have.
 pub fn alone(name: &str, petals: &Petals, objective: Option<&Objective>) -> String {
-    let mut out = paragraph("petals of ", "  ", name);
+    let answer = super::sweep::highest(petals).map_or_else(String::new, |it| format!(": {it}"));
+    let mut out = paragraph("petals of ", "  ", &format!("{name}{answer}"));
     section(
         &mut out,
         "petals: PIOPS against single-block read",
@@ -42,7 +45,12 @@ fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
     let is_one_point = line.points.len() == 1;
     let mut words = match is_one_point {
         true => format!("{}: one point, {}", line.name, point(line, 0)),
-        false => format!("{}: peak {}", line.name, at(line.peak)),
+        false => match line.struck_out {
+            Some(highest) => {
+                format!("{}: not a storage test, no peak: {}", line.name, point(line, highest))
+            }
+            None => format!("{}: peak {}", line.name, at(line.peak)),
+        },
     };
     let peak = if is_one_point { Some(0) } else { line.peak };
     if let Some(limit) = peak.and_then(|at| line.limited_by(at)) {
@@ -51,12 +59,16 @@ fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
     if let Some(plateau) = &line.plateau {
         words.push_str(&format!("; {}", super::petals::plateau(line, plateau)));
     }
-    if !is_one_point {
+    if line.knee.is_some() {
         words.push_str(&format!("; knee {}", at(line.knee)));
     }
     if let (Some(change), Some(last)) = (line.beyond_knee, line.points.last()) {
         let figures = super::petals::beyond_knee(change);
-        words.push_str(&format!("; from there to {} sessions {figures}", last.sessions));
+        let from = match line.knee {
+            Some(_) => "there".to_owned(),
+            None => format!("{}, the most PIOPS for its latency,", at(Some(change.from))),
+        };
+        words.push_str(&format!("; from {from} to {} sessions {figures}", last.sessions));
     }
     if let Some(bend) = &line.bend_back {
         words.push_str(&format!("; bends back at {}", point(line, bend.at)));
@@ -81,11 +93,17 @@ fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
 
 fn point(line: &PetalLine, position: usize) -> String {
     let Some(point) = line.points.get(position) else { return super::numbers::UNKNOWN.to_owned() };
-    let piops = or_dash(point.piops.as_ref(), |estimate| rate(estimate.mean));
+    let load = or_dash(point.load(line.asked_for), |estimate| rate(estimate.mean));
     let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
     let sessions = whole(u64::from(point.sessions));
     let noun = if point.sessions == 1 { "session" } else { "sessions" };
-    format!("{sessions} {noun} ({piops} PIOPS, {read} us)")
+    let (unit, struck) =
+        (load_unit(line), if point.not_storage.is_some() { "no result: " } else { "" });
+    let read = match line.asked_for {
+        AskedFor::PhysicalIo => format!(", {read} us"),
+        AskedFor::LogicalReads | AskedFor::Redo => String::new(),
+    };
+    format!("{sessions} {noun} ({struck}{load} {unit}{read})")
 }
 
 /// Warnings and errors, each with the points that have it.
@@ -114,18 +132,19 @@ pub fn points(petals: &Petals) -> String {
                 let half = |estimate: &Option<Estimate>, show: fn(f64) -> String| {
                     or_dash(estimate.as_ref().and_then(|estimate| estimate.half_width), show)
                 };
+                let struck = |text: String| Cell::figure(text, point.not_storage.is_some());
                 [
-                    point.sessions.to_string(),
-                    point.sources.len().to_string(),
-                    mean(&point.piops, rate),
-                    half(&point.piops, rate),
-                    mean(&point.read_us, micros),
-                    half(&point.read_us, micros),
-                    mean(&point.mb_s, rate),
-                    mean(&point.ops_s, rate),
-                    mean(&point.op_p50_us, micros),
-                    mean(&point.op_p99_us, micros),
-                    marks(line, at),
+                    point.sessions.to_string().into(),
+                    point.sources.len().to_string().into(),
+                    struck(mean(&point.piops, rate)),
+                    struck(half(&point.piops, rate)),
+                    struck(mean(&point.read_us, micros)),
+                    struck(half(&point.read_us, micros)),
+                    struck(mean(&point.mb_s, rate)),
+                    mean(&point.ops_s, rate).into(),
+                    mean(&point.op_p50_us, micros).into(),
+                    mean(&point.op_p99_us, micros).into(),
+                    Cell::from(marks(line, at)),
                 ]
             },
         ));
@@ -149,6 +168,7 @@ pub fn writer_costs(out: &mut String, petals: &Petals) {
 
 fn marks(line: &PetalLine, at: usize) -> String {
     let marks = [
+        (line.points[at].not_storage.is_some(), "not a storage test"),
         (line.knee == Some(at), "knee"),
         (line.saturated_from == Some(at), "saturated from here"),
         (line.peak == Some(at) && line.points.len() > 1, "peak"),
@@ -170,11 +190,12 @@ mod tests {
         let petals = Petals::of(&plain_csv::parse(text, "pcie.csv", None).unwrap());
         let petals = petals.with_objective(Some(&objective));
         insta::assert_snapshot!(lines(&petals, Some(&objective)), @"
-        - all: peak 64 sessions (99,060 PIOPS, 602.0 us); knee 16 sessions (70,122 PIOPS, 160.0 us); from
-          there to 64 sessions PIOPS +41 %, latency +276 %; cause: storage or processors: not known (from 16
-          to 64 sessions PIOPS went from 70,122 to 99,060 while a read went from 160.0 to 602.0 us: reads
-          are slower; how busy the processors were is not known, and a read's time holds its waits for a
-          processor); read.avg=500us is met up to 32 sessions (92,185 PIOPS, 275.0 us)
+        - all: peak 64 sessions (99,060 PIOPS, 602.0 us); from 16 sessions (70,122 PIOPS, 160.0 us), the
+          most PIOPS for its latency, to 64 sessions PIOPS +41 %, latency +276 %; cause: storage or
+          processors: not known (from 16 to 64 sessions PIOPS went from 70,122 to 99,060 while a read went
+          from 160.0 to 602.0 us: reads are slower; how busy the processors were is not known, and a read's
+          time holds its waits for a processor); read.avg=500us is met up to 32 sessions (92,185 PIOPS,
+          275.0 us)
         ");
         let objective: Objective = "op.p99=2ms".parse().unwrap();
         let petals = petals.with_objective(Some(&objective));
@@ -190,7 +211,7 @@ mod tests {
         1     1   7,139   -    107.0   -     -      -         -         -
         4     1  24,883   -    122.0   -     -      -         -         -
         8     1  41,569   -    136.0   -     -      -         -         -
-        16    1  70,122   -    160.0   -     -      -         -         -  knee
+        16    1  70,122   -    160.0   -     -      -         -         -
         32    1  92,185   -    275.0   -     -      -         -         -
         64    1  99,060   -    602.0   -     -      -         -         -  peak
         ");

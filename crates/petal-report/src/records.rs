@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::distinct;
 use super::numbers::{micros, or_dash, rate};
-use super::table::{SCREEN_LINES, Table, fitting, paragraph, rest};
+use super::table::{Cell, SCREEN_LINES, Table, fitting, paragraph, rest};
 use petal_judge::petals::{PetalLine, Petals};
 use petal_model::record::observation::{Observation, metric};
 use petal_model::record::sweep::Swept;
@@ -73,11 +73,13 @@ pub fn screen(shown: &[ShownRecord]) -> String {
         let mut table = Table::headed("PIOPS: | read us:");
         let mut places = vec!["of".to_owned(), "--".to_owned()];
         for (record, line) in rows.iter().take(count) {
-            let point = line.peak.and_then(|at| line.points.get(at));
+            let point = line.peak.or(line.struck_out).and_then(|at| line.points.get(at));
+            let is_struck = line.struck_out.is_some();
             let figure = |name: &str, show: fn(f64) -> String| {
                 or_dash(point.and_then(|point| point.figure(name)), show)
             };
-            table.row([figure(metric::PIOPS, rate), figure(metric::READ_US, micros)]);
+            let figures = [figure(metric::PIOPS, rate), figure(metric::READ_US, micros)];
+            table.row(figures.map(|figure| Cell::figure(figure, is_struck)));
             places.push(format!("{}, {}: {}", record.name, line.name, line.trust()));
         }
         let table = table.render();

@@ -1,9 +1,10 @@
 //! The one table of all reports, for text and pages; and tables and paragraphs as text of a fixed
 //! width for a terminal and a mail: [`WIDTH`], or the width of [`within`].
 
+use std::borrow::Cow;
 use std::cell::Cell as Shared;
 
-use petal_model::numbers::counted;
+use petal_model::numbers::{UNKNOWN, counted};
 use petal_model::settings::paragraph;
 use petal_model::settings::printable::printable_line;
 
@@ -72,7 +73,8 @@ pub struct Cell {
     pub share: Option<f64>,
     /// A drawing of petal's own, before the text.
     pub picture: String,
-    /// A figure that a page shows struck out, its row muted, and sorts below all others.
+    /// A figure that is no result: struck out on a page, which sorts it below all others, and in
+    /// parentheses in text.
     pub is_muted: bool,
 }
 
@@ -89,6 +91,24 @@ impl From<&str> for Cell {
 }
 
 impl Cell {
+    /// A figure that may be no result.
+    pub fn figure(text: String, is_muted: bool) -> Self {
+        Self { text, is_muted, ..Self::default() }
+    }
+
+    fn markdown(&self) -> String {
+        let text = markdown(&self.text);
+        if self.is_muted && self.text != UNKNOWN { format!("~~{text}~~") } else { text }
+    }
+
+    /// The cell in text without strokes.
+    fn plain(&self) -> Cow<'_, str> {
+        match self.is_muted && self.text != UNKNOWN {
+            true => format!("({})", self.text).into(),
+            false => self.text.as_str().into(),
+        }
+    }
+
     /// Returns the length of the bar next to the text, in percent.
     pub fn bar_pct(&self) -> String {
         format!("{:.1}", self.share.unwrap_or(0.0).clamp(0.0, 1.0) * 100.0)
@@ -219,7 +239,7 @@ impl Table {
             .enumerate()
             .map(|(at, (name, _))| {
                 let cells = self.rows.iter().filter_map(|row| row.get(at));
-                cells.map(|cell| length(&cell.text)).chain([length(name)]).max().unwrap_or(0)
+                cells.map(|cell| length(&cell.plain())).chain([length(name)]).max().unwrap_or(0)
             })
             .collect();
         if let (Some(room), Some(last)) = (self.room_for_text(&widths), widths.last_mut()) {
@@ -251,9 +271,9 @@ impl Table {
 
     fn longest_word(&self, column: usize) -> usize {
         let texts = self.rows.iter().filter_map(|row| row.get(column));
-        let words = texts.flat_map(|cell| cell.text.split_whitespace());
-        let name = self.columns.get(column).map_or("", |(name, _)| name);
-        words.chain([name]).map(length).max().unwrap_or(0)
+        let longest = |text: &str| text.split_whitespace().map(length).max().unwrap_or(0);
+        let name = self.columns.get(column).map_or(0, |(name, _)| length(name));
+        texts.map(|cell| longest(&cell.plain())).chain([name]).max().unwrap_or(0)
     }
 
     /// Renders the table as one of GitHub's Markdown, at most `rows_max` rows of it.
@@ -263,7 +283,7 @@ impl Table {
         let rule = |(_, is_figure)| if is_figure { "---:" } else { "---" }.to_owned();
         let rules = row(self.columns().map(rule).collect());
         let shown = self.rows.iter().take(rows_max);
-        let rows = shown.map(|cells| row(cells.iter().map(|cell| markdown(&cell.text)).collect()));
+        let rows = shown.map(|cells| row(cells.iter().map(Cell::markdown).collect()));
         let more = match self.rows.len().saturating_sub(rows_max) {
             0 => String::new(),
             more => format!("\n{more} more rows\n"),
@@ -284,11 +304,11 @@ impl Table {
     /// The cells of these columns; a text that is longer than its column goes on below.
     fn line(&self, cells: &[Cell], widths: &[usize], shown: &[usize]) -> String {
         let known = shown.iter().filter_map(|&at| {
-            let cell = cells.get(at).map_or("", |cell| cell.text.as_str());
+            let cell = cells.get(at).map_or(Cow::Borrowed(""), Cell::plain);
             let ((_, align), width) = (self.columns.get(at)?, *widths.get(at)?);
-            let broken = match length(cell) > width {
-                true => paragraph::paragraph("", "", cell, width),
-                false => cell.to_owned(),
+            let broken = match length(&cell) > width {
+                true => paragraph::paragraph("", "", &cell, width),
+                false => cell.into_owned(),
             };
             let in_width = |line: &str| -> Vec<String> {
                 let letters: Vec<char> = line.chars().collect();

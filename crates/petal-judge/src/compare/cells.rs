@@ -62,7 +62,7 @@ pub(super) fn keys(sides: &[ComparedSide]) -> Vec<String> {
 }
 
 /// Returns true for a parameter of the workload or of its data's size.
-fn is_workload(key: &str) -> bool {
+pub(crate) fn is_workload(key: &str) -> bool {
     use Group::{Data, Io, Mix, Pattern};
     let parameter = table::find(&key.to_uppercase());
     parameter.is_some_and(|parameter| [Data, Mix, Pattern, Io].contains(&parameter.group))

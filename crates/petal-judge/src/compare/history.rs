@@ -7,18 +7,25 @@
 //! The group is the unit of evidence: the runs of one night, however many, do not show the
 //! differences of nights.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use serde::Serialize;
 
-use super::limits::{LimitCase, LimitOutcome, LimitResult, outcome};
+use super::limits::{HeldChange, LimitCase, LimitOutcome, LimitResult, NOT_STORAGE, outcome};
 use super::{
-    CompareError, ComparedSide, ContextDifference, Figures, cells, figures, metrics, notes,
+    CompareError, ComparedSide, ComparisonVerdict, ContextDifference, Figures, cells, figures,
+    metrics, notes,
 };
 use crate::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_p_value, t_quantile};
 use crate::spread::PooledSpread;
-use crate::{by_key, change_points};
+use crate::verdict::not_storage;
+use crate::{by_key, change_points, significance};
 use petal_model::numbers::whole;
-use petal_model::record::observation::Observation;
-use petal_model::settings::limit::ChangeLimit;
+use petal_model::record::folder;
+use petal_model::record::headline::Headline;
+use petal_model::record::observation::{Observation, metric};
+use petal_model::settings::limit::{ChangeLimit, ForbiddenSide};
 
 /// A history without any change shows a lasting one with this probability, and a change of its
 /// newest groups with that: 5 % together.
@@ -27,15 +34,22 @@ const NEWEST_LEVEL: f64 = 0.01;
 /// The newest groups, fewer than which are rarely found as a lasting change.
 const NEWEST_MAX: usize = 3;
 
+const FEW_GROUPS: &str = "fewer than three groups, or none differ; more groups make it known";
+
 pub const FORMAT: &str = "petal-history/1";
 /// The name that groups runs by the day on which they began.
 pub const DAY: &str = "day";
+/// The names that make a group of each run, and of the runs of each `--name`.
+pub const RUN: &str = "run";
+pub const NAME: &str = "name";
 
 /// Contents of the report of a history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct History {
     pub format: String,
-    /// Fact that groups the runs, or `day`.
+    /// Null if the figures of storage can be followed.
+    pub verdict: Option<ComparisonVerdict>,
+    /// Fact that groups the runs, or `day`, `run`, `name`.
     pub by: String,
     /// The group that began last, whether its runs can be used or not. Limits are held against it.
     pub newest: String,
@@ -43,6 +57,8 @@ pub struct History {
     /// Cells of the newest group without a usable run, by their factors.
     #[serde(skip)]
     failed: Vec<(Vec<(String, String)>, LimitCase)>,
+    /// The headline of each run that has one, by the place of its record.
+    pub headlines: BTreeMap<String, Headline>,
     /// Facts that a reader must know first.
     pub notes: Vec<String>,
 }
@@ -120,6 +136,12 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     }
     let (whole, _) = notes::whole_runs(&groups);
     let metrics = metrics(&whole, asked)?;
+    let verdict = super::verdict::of(&[ComparedSide {
+        name: "the records".to_owned(),
+        observations: seen.to_vec(),
+    }]);
+    let groups = without_struck_out(groups);
+    let (whole, _) = notes::whole_runs(&groups);
     let keys: Vec<String> = cells::keys(&groups).into_iter().filter(|key| key != by).collect();
     let cells = cells::all(&groups, &keys);
     // The fact that makes the groups differs between any two of them.
@@ -141,6 +163,8 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     let failed = failed.map(|cell| (cell.factors.clone(), why_failed(&cell, by, &newest_name)));
     Ok(History {
         format: FORMAT.to_owned(),
+        verdict,
+        headlines: super::headlines(seen),
         by: by.to_owned(),
         failed: failed.collect(),
         newest: newest_name,
@@ -166,11 +190,26 @@ fn why_failed(cell: &cells::CellRuns<'_>, by: &str, newest: &str) -> LimitCase {
     LimitCase { outcome, place: newest.to_owned(), words }
 }
 
+/// The groups without the figures of storage of runs that are no storage test.
+fn without_struck_out(mut groups: Vec<ComparedSide>) -> Vec<ComparedSide> {
+    for seen in groups.iter_mut().flat_map(|group| &mut group.observations) {
+        if not_storage(seen).is_some() {
+            seen.metrics.retain(|name, _| !metric::is_of_storage(name));
+        }
+    }
+    groups
+}
+
 /// A side for each group, the one that began first before the others.
 fn groups(mut seen: Vec<Observation>, by: &str, said: &mut Vec<String>) -> Vec<ComparedSide> {
     seen.sort_by_key(Observation::started);
     let day = |seen: &Observation| Some(seen.started_at.as_deref()?.split_once('T')?.0.to_owned());
-    let name = |seen: &Observation| if by == DAY { day(seen) } else { cells::value(seen, by) };
+    let name = |seen: &Observation| match by {
+        DAY => day(seen),
+        RUN => Some(seen.source.clone()),
+        NAME => Some(folder::name_of(Path::new(&seen.source))),
+        _ => cells::value(seen, by),
+    };
     let all = seen.len();
     let named = seen.into_iter().filter_map(|seen| Some((name(&seen)?, seen)));
     let groups = by_key(named).into_iter();
@@ -333,13 +372,23 @@ impl History {
         let is_followed = |cell: &Vec<_>| series().any(|series| series.factors == *cell);
         let failed = self.failed.iter().filter(|(cell, _)| !is_followed(cell));
         let failed = failed.map(|(_, case)| case.clone());
-        super::limits::worst(limit, of_series.chain(failed).collect())
+        let mut cases: Vec<LimitCase> = of_series.chain(failed).collect();
+        if self.verdict.is_some() && metric::is_of_storage(&limit.metric) {
+            for case in &mut cases {
+                case.words = case.words.replace("not measured", NOT_STORAGE);
+            }
+        }
+        super::limits::worst(limit, cases)
     }
 
     fn against(&self, limit: &ChangeLimit, series: &FigureHistory) -> Vec<LimitCase> {
         let place = cells::label(&series.factors);
         let case = |place: String, of: &str, shift: Option<Shift>| {
-            let changed = shift.map(|shift| (shift.share, shift.interval));
+            let changed = shift.map(|shift| HeldChange {
+                share: shift.share,
+                interval: shift.interval,
+                unknown: Some(FEW_GROUPS),
+            });
             let words = format!("{of}{}", super::limits::words(changed));
             LimitCase { outcome: outcome(limit, changed), place, words }
         };
@@ -354,6 +403,10 @@ impl History {
                     format!("{} has nothing to be held against", named(&self.by, &self.newest));
                 let outcome = LimitOutcome::Inconclusive;
                 vec![LimitCase { outcome, place: place.clone(), words }]
+            }
+            Some(_) if series.fell_to_zero() && limit.side == ForbiddenSide::Below => {
+                let words = format!("{} fell to 0 in every run", named(&self.by, &self.newest));
+                vec![LimitCase { outcome: LimitOutcome::Failed, place: place.clone(), words }]
             }
             Some(newest) => {
                 let change = series.changes.last();
@@ -376,6 +429,12 @@ impl History {
 }
 
 impl FigureHistory {
+    /// Returns true if every run of the newest group is 0, and no run of the group before.
+    fn fell_to_zero(&self) -> bool {
+        let [.., before, newest] = self.steps.as_slice() else { return false };
+        significance::is_fall_to_zero(&before.figures.values, &newest.figures.values)
+    }
+
     /// Returns the last group, if it is the newest of all.
     pub fn at_newest(&self, newest: &str) -> Option<&HistoryGroup> {
         self.steps.last().filter(|step| step.group == newest)

@@ -1,6 +1,6 @@
 //! A limit held against a comparison: passed, failed or inconclusive. The change over all cells
 //! decides first, by its whole interval. A cell alone fails a limit if it is proven to be past it
-//! among all cells.
+//! among all cells, or if its figure fell to zero in every run.
 
 use serde::Serialize;
 
@@ -36,6 +36,8 @@ pub struct LimitResult {
     pub cases: Vec<LimitCase>,
 }
 
+pub(super) const NOT_STORAGE: &str = "not a storage test";
+
 /// A limit held against one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LimitCase {
@@ -46,8 +48,14 @@ pub struct LimitCase {
     pub words: String,
 }
 
-/// The share of a change, and its interval if there is one.
-pub(super) type ChangedShare = (f64, Option<(f64, f64)>);
+/// A change that a limit is held against.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HeldChange<'a> {
+    pub share: f64,
+    pub interval: Option<(f64, f64)>,
+    /// Reason for an unknown interval, with a way to know it.
+    pub unknown: Option<&'a str>,
+}
 
 /// Holds a limit against each later side: against the change over all its cells, and against each
 /// cell, so that a single one that fell is found as well. A cell that is not on both sides, or has
@@ -78,12 +86,31 @@ struct JudgedCell<'a> {
 }
 
 impl JudgedCell<'_> {
-    fn changed(&self) -> Option<ChangedShare> {
-        self.change.map(|change| (change.difference.share, change.difference.interval))
+    fn changed(&self) -> Option<HeldChange<'_>> {
+        let difference = &self.change?.difference;
+        let (share, interval) = (difference.share, difference.interval);
+        Some(HeldChange { share, interval, unknown: difference.unknown.as_deref() })
     }
 
     fn case(&self, outcome: LimitOutcome) -> LimitCase {
-        LimitCase { outcome, place: label(self.factors), words: words(self.changed()) }
+        let place = label(self.factors);
+        match self.figure {
+            Some(figure) if figure.is_struck_out => LimitCase {
+                outcome: LimitOutcome::Inconclusive,
+                place,
+                words: NOT_STORAGE.to_owned(),
+            },
+            _ => LimitCase { outcome, place, words: words(self.changed()) },
+        }
+    }
+
+    /// A fall below any limit, whatever the noise: every run of the baseline has some, and no run of
+    /// the other side.
+    fn is_fall_to_zero(&self, limit: &ChangeLimit, side: usize) -> bool {
+        let values = |side: usize| Some(self.figure?.sides[side].as_ref()?.values.as_slice());
+        let is_fallen =
+            values(0).zip(values(side)).is_some_and(|(a, b)| significance::is_fall_to_zero(a, b));
+        is_fallen && limit.side == ForbiddenSide::Below && self.change.is_some()
     }
 
     fn p(&self, limit: &ChangeLimit, side: usize) -> Option<f64> {
@@ -110,17 +137,19 @@ fn against(limit: &ChangeLimit, comparison: &Comparison, side: usize) -> Vec<Lim
     let Some(whole) = comparison.whole(&limit.metric, side) else {
         let alone = corrected.map(|(cell, p)| {
             cell.case(match outcome(limit, cell.changed()) {
+                _ if cell.is_fall_to_zero(limit, side) => LimitOutcome::Failed,
                 LimitOutcome::Failed if !is_proven(p) => LimitOutcome::Inconclusive,
                 outcome => outcome,
             })
         });
         return alone.collect();
     };
-    let changed = Some((whole.share, whole.interval));
+    let changed = Some(HeldChange { share: whole.share, interval: whole.interval, unknown: None });
     let place = format!("over {}", counted(whole.cells as u64, "cell"));
     let over_all = LimitCase { outcome: outcome(limit, changed), place, words: words(changed) };
     let of_cells = corrected.map(|(cell, p)| {
         cell.case(match p {
+            _ if cell.is_fall_to_zero(limit, side) => LimitOutcome::Failed,
             None => LimitOutcome::Inconclusive,
             Some(_) if is_proven(p) => LimitOutcome::Failed,
             Some(_) => LimitOutcome::Passed,
@@ -147,8 +176,9 @@ pub(super) fn worst(limit: &ChangeLimit, mut cases: Vec<LimitCase>) -> LimitResu
     }
 }
 
-pub(super) fn outcome(limit: &ChangeLimit, changed: Option<ChangedShare>) -> LimitOutcome {
-    let Some((_, Some((low, high)))) = changed else { return LimitOutcome::Inconclusive };
+pub(super) fn outcome(limit: &ChangeLimit, changed: Option<HeldChange<'_>>) -> LimitOutcome {
+    let interval = changed.and_then(|changed| changed.interval);
+    let Some((low, high)) = interval else { return LimitOutcome::Inconclusive };
     let (is_past, is_good) = match limit.side {
         ForbiddenSide::Below => (high < limit.share, low >= limit.share),
         ForbiddenSide::Above => (low > limit.share, high <= limit.share),
@@ -160,13 +190,18 @@ pub(super) fn outcome(limit: &ChangeLimit, changed: Option<ChangedShare>) -> Lim
     }
 }
 
-pub(super) fn words(changed: Option<ChangedShare>) -> String {
+pub(super) fn words(changed: Option<HeldChange<'_>>) -> String {
     let percent = |share: f64| format!("{} %", signed_percent(share, 1));
-    match changed {
-        None => "not measured".to_owned(),
-        Some((share, None)) => format!("{}, interval unknown", percent(share)),
-        Some((share, Some((low, high)))) => {
+    let Some(HeldChange { share, interval, unknown }) = changed else {
+        return "not measured".to_owned();
+    };
+    match interval {
+        Some((low, high)) => {
             format!("{}, interval {} to {}", percent(share), percent(low), percent(high))
+        }
+        None => {
+            let why = unknown.map_or_else(String::new, |why| format!(": {why}"));
+            format!("{}, interval unknown{why}", percent(share))
         }
     }
 }

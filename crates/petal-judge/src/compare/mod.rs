@@ -3,7 +3,7 @@
 //! of observations.
 //!
 //! [`cells`] matches the varied factors, [`rounds`] decides whether sides ran in turn, [`whole`]
-//! has the change over all cells, [`worth`] the findings of each side and their effect on the
+//! has the change over all cells, [`verdict`] whether the sides are storage tests, [`worth`] the findings of each side and their effect on the
 //! answer, [`notes`] lists problems of a comparison, [`limits`] checks a limit, [`history`] follows
 //! a figure over many groups of runs.
 
@@ -15,19 +15,24 @@ mod rounds;
 mod sides;
 #[cfg(test)]
 mod tests;
+mod verdict;
 mod whole;
 mod worth;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
 use super::estimate::Estimate;
 use super::price::{self, Cost};
 use super::significance::{self, Difference, Method};
+use crate::verdict::not_storage;
+pub(crate) use cells::is_workload;
 pub use cells::label;
+use petal_model::record::headline::Headline;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::settings::objective::Objective;
+pub use verdict::ComparisonVerdict;
 pub use whole::WholeChange;
 pub use worth::SideFinding;
 
@@ -67,6 +72,8 @@ pub struct Rules {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Comparison {
     pub format: String,
+    /// Null if the figures of storage can be compared.
+    pub verdict: Option<ComparisonVerdict>,
     /// The first one is the baseline.
     pub sides: Vec<SideSummary>,
     /// The effects of the sides' findings on the answer. Each begins with the id of its finding.
@@ -94,6 +101,8 @@ pub struct SideSummary {
     pub runs: usize,
     /// Warnings and errors of its runs.
     pub findings: Vec<SideFinding>,
+    /// The headline of each run that has one, by the place of its record.
+    pub headlines: BTreeMap<String, Headline>,
 }
 
 /// Figures that were measured under the same factors.
@@ -111,6 +120,8 @@ pub struct ComparedFigure {
     pub sides: Vec<Option<Figures>>,
     /// The change of each later side from the first.
     pub changes: Vec<Option<Change>>,
+    /// A figure of storage in a cell with runs that are no storage test: it is not compared.
+    pub is_struck_out: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -198,18 +209,25 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
     // The interval of the whole is of fixed numbers of runs.
     let is_fixed = |side| !matched.iter().any(|cell| cell.is_repeated_by_figures(side));
     let wholes = metrics.iter().flat_map(later).filter(|(_, side)| is_fixed(*side));
+    let is_result = |metric: &str| !metric::is_of_storage(metric);
+    let has_struck_out = matched
+        .iter()
+        .any(|cell| cell.sides.iter().flatten().any(|seen| not_storage(seen).is_some()));
+    let wholes = wholes.filter(|(metric, _)| !has_struck_out || is_result(metric));
     let wholes = wholes.filter_map(|(metric, side)| whole::of(&matched, metric, side, is_paired));
     let wholes = wholes.collect();
     notes.extend(unmatched);
     notes.extend(notes::of(&sides, &matched, &compared));
     Ok(Comparison {
         format: FORMAT.to_owned(),
+        verdict: verdict::of(&sides),
         sides: sides
             .iter()
             .map(|side| SideSummary {
                 name: side.name.clone(),
                 runs: side.observations.len(),
                 findings: worth::findings(side),
+                headlines: headlines(&side.observations),
             })
             .collect(),
         effects: worth::effects(&sides),
@@ -221,6 +239,11 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
         differences: cells::context_differences(&sides, &keys),
         notes,
     })
+}
+
+pub(crate) fn headlines(seen: &[Observation]) -> BTreeMap<String, Headline> {
+    let known = seen.iter().filter_map(|seen| Some((seen.source.clone(), seen.headline.clone()?)));
+    known.collect()
 }
 
 fn metrics(sides: &[ComparedSide], asked: &[String]) -> Result<Vec<String>, CompareError> {
@@ -249,6 +272,12 @@ fn figure(cell: &cells::CellRuns<'_>, metric: &str, paired: &[bool]) -> Option<C
     if sides.iter().all(Option::is_none) {
         return None;
     }
+    let metric_name = metric.to_owned();
+    let mut runs = cell.sides.iter().flatten();
+    if metric::is_of_storage(metric) && runs.any(|seen| not_storage(seen).is_some()) {
+        let changes = vec![None; cell.sides.len() - 1];
+        return Some(ComparedFigure { metric: metric_name, sides, changes, is_struck_out: true });
+    }
     let changes = (1..cell.sides.len())
         .map(|side| {
             let (a, b) = (&cell.sides[0], &cell.sides[side]);
@@ -271,7 +300,7 @@ fn figure(cell: &cells::CellRuns<'_>, metric: &str, paired: &[bool]) -> Option<C
             })
         })
         .collect();
-    Some(ComparedFigure { metric: metric.to_owned(), sides, changes })
+    Some(ComparedFigure { metric: metric_name, sides, changes, is_struck_out: false })
 }
 
 fn figures(runs: &[&Observation], metric: &str) -> Option<Figures> {

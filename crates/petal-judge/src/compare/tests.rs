@@ -328,7 +328,7 @@ fn a_limit_fails_only_when_the_whole_interval_is_past_it() {
     // One run proves nothing, however far it is off.
     let single = held(&[10.0], "piops < -5%");
     assert_eq!(single.outcome, LimitOutcome::Inconclusive);
-    insta::assert_snapshot!(single.because.join("\n"), @"all: -90.0 %, interval unknown");
+    insta::assert_snapshot!(single.because.join("\n"), @"all: -90.0 %, interval unknown: fewer than three runs on a side; three or more make it known (--repeats 3)");
     insta::assert_snapshot!(held(&slower, "piops < -5%").because.join("\n"), @"all: -20.0 %, interval -21.6 % to -18.3 %");
     assert_eq!(held(&slower, "read_us > 5%").outcome, LimitOutcome::Inconclusive);
 }
@@ -539,17 +539,78 @@ fn the_findings_of_each_side_and_what_they_do_to_the_answer_are_kept() {
     };
     assert_eq!(of(0), [("cached-by-os", 3), ("short-run", 3)]);
     assert_eq!(of(1), [("cached-by-os", 3)]);
-    insta::assert_snapshot!(both.effects.join("\n"), @"cached-by-os: old (3 of 3 runs), new (3 of 3 runs): the page cache served reads on every side, so this comparison does not show the storage");
+    assert!(both.effects.is_empty(), "the verdict says it: {:?}", both.effects);
     let one = compared(&["not-durable"], &["processor-bound"]);
     insta::assert_snapshot!(one.effects.join("\n"), @"
     processor-bound: new (3 of 3 runs): processors limited one side, so the difference is not one of storage alone
     not-durable: old (3 of 3 runs): commits waited for stable storage on one side and not on another, so UPDATE, commit, log and PIOPS figures cannot be compared
     ");
     assert!(compared(&[], &["short-run"]).effects.is_empty());
-    let mut sides = [side("old", runs(&["cached-by-os"], 1.0)), side("new", runs(&[], 1.0))];
-    sides[1].observations[0].warnings = vec!["cached-by-os".to_owned()];
+    let mut sides = [side("old", runs(&["not-durable"], 1.0)), side("new", runs(&[], 1.0))];
+    sides[1].observations[0].warnings = vec!["not-durable".to_owned()];
     let some = compare(&sides, &Rules::default()).unwrap();
-    let of_some = "cached-by-os: old (3 of 3 runs), new (1 of 3 runs): in these runs the page cache served \
-                   reads on every side, so this comparison does not show the storage";
-    assert_eq!(some.effects, [of_some]);
+    let of_some =
+        "not-durable: old (3 of 3 runs), new (1 of 3 runs): in these runs commits did not wait ";
+    assert!(some.effects[0].starts_with(of_some), "{:?}", some.effects);
+}
+
+/// Three runs with these PIOPS and operations, and these findings.
+fn piops_and_ops(name: &str, piops: f64, ids: &[&str]) -> ComparedSide {
+    let run = |repeat: u32| Observation {
+        repeat: Some(repeat),
+        metrics: [(metric::PIOPS, piops), (metric::OPS, piops / 10.0)]
+            .map(|(name, value)| (name.to_owned(), value + f64::from(repeat)))
+            .into(),
+        warnings: ids.iter().map(|id| (*id).to_owned()).collect(),
+        ..Observation::default()
+    };
+    side(name, (1..=3).map(run).collect())
+}
+
+#[test]
+fn a_comparison_of_no_storage_tests_says_so_first_and_compares_no_piops() {
+    let sides = [
+        piops_and_ops("old", 1000.0, &["cached-by-os"]),
+        piops_and_ops("new", 500.0, &["cached-by-os"]),
+    ];
+    let found = compare(&sides, &Rules::default()).unwrap();
+    insta::assert_snapshot!(found.verdict.as_ref().unwrap().words, @"Not a storage test: a cache served the reads of every side: old (cached-by-os in 3 of 3 runs); new (cached-by-os in 3 of 3 runs). PIOPS and read times are not compared.");
+    let [piops, ops] = found.cells[0].figures.as_slice() else { panic!("{found:?}") };
+    assert_eq!((piops.is_struck_out, &piops.changes[0]), (true, &None));
+    assert!(piops.sides[0].is_some(), "the figures stay, struck out");
+    assert!(!ops.is_struck_out && ops.changes[0].is_some(), "operations are petal's own");
+    let held = |limit: &str| limits::hold(&limit.parse().unwrap(), &found);
+    let gate = held("piops < -5%");
+    assert_eq!(gate.outcome, LimitOutcome::Inconclusive);
+    assert_eq!(gate.because, ["all: not a storage test"]);
+    assert_eq!(held("ops_s < -5%").outcome, LimitOutcome::Failed);
+    let one = compare(&[piops_and_ops("old", 1.0, &[]), sides[1].clone()], &Rules::default());
+    insta::assert_snapshot!(one.unwrap().verdict.unwrap().words, @"Not a storage test: a cache served the reads of some sides only, and the difference is one of caches: new (cached-by-os in 3 of 3 runs). PIOPS and read times are not compared.");
+    let none = [piops_and_ops("old", 1.0, &[]), piops_and_ops("new", 1.0, &["short-run"])];
+    assert_eq!(compare(&none, &Rules::default()).unwrap().verdict, None);
+}
+
+#[test]
+fn a_fall_to_zero_fails_whatever_the_noise() {
+    let runs = |values: &[f64]| {
+        side("a", values.iter().map(|&piops| with_piops(Observation::default(), piops)).collect())
+    };
+    let held = |a: &[f64], b: &[f64], in_turn| {
+        let rules = Rules { in_turn, ..Rules::default() };
+        let found = compare(&[runs(a), runs(b)], &rules).unwrap();
+        limits::hold(&"piops < -5%".parse().unwrap(), &found)
+    };
+    for in_turn in [false, true] {
+        let gate = held(&[100.0, 101.0, 99.0], &[0.0; 3], in_turn);
+        assert_eq!(gate.outcome, LimitOutcome::Failed, "{in_turn} {gate:?}");
+        assert_eq!(gate.because, ["all: -100.0 %, interval -100.0 % to -100.0 %"]);
+        // Rounded figures, and a single run.
+        for (a, b) in [(&[100.0; 3][..], &[0.0; 3][..]), (&[100.0], &[0.0])] {
+            assert_eq!(held(a, b, in_turn).outcome, LimitOutcome::Failed, "{a:?} {in_turn}");
+        }
+        let some = held(&[100.0, 101.0, 99.0], &[0.0, 0.0, 100.0], in_turn);
+        assert_eq!(some.outcome, LimitOutcome::Inconclusive, "{some:?}");
+        let nothing = held(&[0.0; 3], &[0.0; 3], in_turn);
+        assert_ne!(nothing.outcome, LimitOutcome::Failed, "{nothing:?}");
+    }
 }

@@ -49,21 +49,7 @@ struct WorthEffect {
     of_some: &'static str,
 }
 
-const EFFECTS: [WorthEffect; 4] = [
-    WorthEffect {
-        id: "cached-by-os",
-        of_all: "the page cache served reads on every side, so this comparison does not show the \
-                 storage",
-        of_some: "the page cache served reads on one side only, so the difference is one of caches \
-                  and does not show the storage",
-    },
-    WorthEffect {
-        id: "cached-by-storage",
-        of_all: "the data fit in the storage's cache on every side, so this comparison does not \
-                 show the drives",
-        of_some: "the data fit in the storage's cache on one side only, so the difference is one \
-                  of caches and does not show the drives",
-    },
+const EFFECTS: [WorthEffect; 2] = [
     WorthEffect {
         id: "processor-bound",
         of_all: "processors limited every side, so this comparison does not show the storage",

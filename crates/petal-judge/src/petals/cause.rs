@@ -22,11 +22,9 @@ const HIT_POINTS_MIN: f64 = 5.0;
 const DEVICE_UTIL_PCT_MIN: f64 = 95.0;
 /// Latencies that differ by less are the same.
 const LATENCY_SHARE_MIN: f64 = 0.05;
-/// Findings that make the storage an unlikely cause: others used it, or another layer served the
-/// reads.
-const AGAINST_STORAGE: [(&str, &str); 3] = [
+/// Findings that make the storage an unlikely cause.
+const AGAINST_STORAGE: [(&str, &str); 2] = [
     ("other-load", "other programs used the device or the processors"),
-    ("cached-by-os", "reads did not come from the device"),
     ("steal", "the hypervisor took processor time away"),
 ];
 

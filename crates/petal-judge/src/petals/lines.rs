@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use super::{Estimate, PetalLine, Point};
 use crate::by_key;
 use crate::level::Level;
+use crate::verdict::not_storage;
 use crate::{estimate, factor_words};
 use petal_model::numbers;
-use petal_model::record::conclusions::{LimitedBy, Limiter, ServedBy};
+use petal_model::record::conclusions::{LimitedBy, Limiter};
+use petal_model::record::headline::AskedFor;
 use petal_model::record::observation::{Observation, metric};
 
 /// The factors that say how many sessions ran, the first that is there.
 const SESSION_FACTORS: [&str; 5] = ["sessions", "threads_per_schema", "threads", READERS, WRITERS];
-/// Findings that say that a cache served reads.
-const FROM_CACHE: [&str; 2] = ["cached-by-os", "cached-by-storage"];
 const READERS: &str = "readers";
 const WRITERS: &str = "writers";
 /// The factor that READERS and WRITERS become on a line.
@@ -67,7 +67,7 @@ impl Kinds {
 
 /// Returns the lines, sorted by their factors, and the observations that were left out or split.
 pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) {
-    let mut left_out: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut left_out: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     let axis = axis(observations);
     let has_writers =
         observations.iter().any(|seen| Kinds::of(seen).is_some_and(|kinds| kinds.writers > 0));
@@ -79,7 +79,7 @@ pub(super) fn of(observations: &[Observation]) -> (Vec<PetalLine>, Vec<String>) 
         }
         let Some(sessions) = sessions(seen, axis) else {
             let reason = "the number of its sessions is not known";
-            left_out.entry(reason).or_default().push(&seen.source);
+            left_out.entry(reason.to_owned()).or_default().push(&seen.source);
             continue;
         };
         let kinds = Kinds::of(seen);
@@ -130,8 +130,19 @@ impl LineGroup<'_> {
             name,
             factors: self.factors.clone(),
             points: points.collect(),
+            asked_for: self.asked_for(),
             ..PetalLine::default()
         }
+    }
+
+    /// The kind of test that all of its runs are; of physical I/O if they differ or do not say.
+    fn asked_for(&self) -> AskedFor {
+        let of = |seen: &&Observation| {
+            seen.headline.as_ref().map_or(AskedFor::PhysicalIo, |it| it.verdict.asked_for)
+        };
+        let mut kinds = self.cells.values().flatten().map(of);
+        let first = kinds.next().unwrap_or_default();
+        if kinds.all(|kind| kind == first) { first } else { AskedFor::PhysicalIo }
     }
 
     fn order(&self) -> (Vec<Level>, Option<u64>) {
@@ -175,12 +186,14 @@ fn point(sessions: u32, repeats: &[&Observation]) -> Point {
         mb_s: plain(metric::MB),
         read_us: plain(metric::READ_US),
         ops_s: plain(metric::OPS),
+        logical_reads_s: plain(metric::LOGICAL_READS),
+        redo_mb_s: plain(metric::REDO_MB),
         op_p50_us: percentile(metric::OP_P50),
         op_p99_us: percentile(metric::OP_P99),
         warnings: repeats.iter().flat_map(|seen| seen.warnings.iter().cloned()).collect(),
         served_by: served_by(&repeats),
         limited_by: limited_by(&repeats),
-        is_from_cache: repeats.iter().any(|seen| is_from_cache(seen)),
+        not_storage: repeats.iter().find_map(|seen| not_storage(seen)).map(str::to_owned),
         elapsed_s: Estimate::of(repeats.iter().filter_map(|seen| seen.run_length_s()).collect()),
         means,
     }
@@ -226,11 +239,6 @@ fn figure(limit: &LimitedBy) -> Option<f64> {
         Limiter::Processors => of("busy_percent").filter(|_| of("processor").is_none()),
         _ => share().filter(|_| is_part_of_db_time),
     }
-}
-
-fn is_from_cache(seen: &Observation) -> bool {
-    let is_found = seen.warnings.iter().any(|id| FROM_CACHE.contains(&id.as_str()));
-    is_found || seen.served_by.as_ref().is_some_and(ServedBy::is_by_cache)
 }
 
 /// A note for each set of factors whose cells do not share one active data set.

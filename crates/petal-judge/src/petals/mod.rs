@@ -3,7 +3,7 @@
 //! functions of observations; drawing is the reports' part.
 //!
 //! [`lines`] groups observations into lines, [`shape`] finds peak, plateau, knee and bend-back,
-//! by [`rising`] tests if a line falls, [`rate_limit`] finds a rate that sessions do not change, [`cause`] weighs the evidence, [`writer_cost`] compares readers alone and with writers, [`notes`] lists
+//! by [`rising`] tests if a line falls, [`rate_limit`] finds a rate that sessions do not change, [`cause`] weighs the evidence, [`writer_cost`] compares readers alone and with writers, [`verdict`] finds points that are no result, [`notes`] lists
 //! warnings for the reader.
 
 mod cause;
@@ -14,6 +14,7 @@ mod rising;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod verdict;
 mod writer_cost;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,9 +22,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 pub use super::estimate::Estimate;
+use petal_model::record::headline::AskedFor;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::settings::objective::Objective;
 pub use rate_limit::RateLimit;
+pub use verdict::{Highest, PetalsVerdict};
 pub use writer_cost::{WriterCost, WriterCostRow};
 
 /// A cell: a number of sessions on a line.
@@ -38,6 +41,8 @@ pub struct Point {
     /// Mean single-block read as the database timed it.
     pub read_us: Option<Estimate>,
     pub ops_s: Option<Estimate>,
+    pub logical_reads_s: Option<Estimate>,
+    pub redo_mb_s: Option<Estimate>,
     /// Means over the repeats of the percentiles of each run: no percentiles of the cell.
     pub op_p50_us: Option<Estimate>,
     pub op_p99_us: Option<Estimate>,
@@ -48,8 +53,8 @@ pub struct Point {
     pub served_by: Option<String>,
     /// The limit that most of its repeats met; None if unknown.
     pub limited_by: Option<String>,
-    /// A cache served reads of one of its runs.
-    pub is_from_cache: bool,
+    /// The finding by which one of its runs is no storage test; None if all are.
+    pub not_storage: Option<String>,
     /// Duration of its runs, in seconds.
     pub elapsed_s: Option<Estimate>,
     /// The means over its repeats of all figures, by the names of
@@ -65,16 +70,22 @@ pub struct PetalLine {
     /// The factors that are constant on it.
     pub factors: Vec<(String, String)>,
     pub points: Vec<Point>,
-    /// The position in `points` of the most PIOPS.
+    /// The kind of test of all its runs: of physical I/O, unless all are of another kind.
+    pub asked_for: AskedFor,
+    /// The position in `points` of the highest load: PIOPS in a test of physical I/O. None if no
+    /// point is a storage test.
     pub peak: Option<usize>,
+    /// The position of the highest of the points that are no storage test, if there is no peak.
+    pub struck_out: Option<usize>,
     /// The points around the peak that the repeats do not separate from it; None if the peak is
     /// alone.
     pub plateau: Option<Plateau>,
     /// The position of the plateau's first point, if that is before the peak.
     pub saturated_from: Option<usize>,
-    /// The position of the largest PIOPS over read latency.
+    /// The position of the largest PIOPS over read latency, if the intervals of four or more points
+    /// show that it is there or at the next point.
     pub knee: Option<usize>,
-    /// Change from the knee to the last point, if that is another one.
+    /// Change from the largest PIOPS over read latency to the last point, if that is another one.
     pub beyond_knee: Option<BeyondKnee>,
     /// The first point that bends back, else the lowest after the peak; None if the peak is last.
     pub after_peak: Option<AfterPeak>,
@@ -114,7 +125,8 @@ impl PetalLine {
 
     /// The source of the reads and the warnings at the peak, next to its figure.
     pub fn trust(&self) -> String {
-        let point = self.peak.and_then(|at| self.points.get(at));
+        let point = self.peak.or(self.struck_out).and_then(|at| self.points.get(at));
+        let struck = if self.struck_out.is_some() { "not a storage test; " } else { "" };
         let served = point.and_then(|point| point.served_by.as_deref()).unwrap_or("-");
         let warnings = point.into_iter().flat_map(|point| &point.warnings);
         let warnings: Vec<&str> = warnings.map(String::as_str).collect();
@@ -123,13 +135,16 @@ impl PetalLine {
             1 => format!("warning {}", warnings[0]),
             _ => format!("warnings {}", warnings.join(", ")),
         };
-        format!("served by {served}; {warnings}")
+        format!("{struck}served by {served}; {warnings}")
     }
 }
 
-/// Changes of PIOPS and read latency from the knee to the last point, as shares.
+/// Changes of PIOPS and read latency from the largest PIOPS over read latency to the last point, as
+/// shares. The first of them is the knee if intervals show it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BeyondKnee {
+    /// Position in the line's points.
+    pub from: usize,
     pub piops_change: f64,
     pub read_us_change: f64,
 }
@@ -175,6 +190,8 @@ pub struct Limit {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Petals {
+    /// Null if all points are storage tests.
+    pub verdict: Option<PetalsVerdict>,
     pub lines: Vec<PetalLine>,
     /// Warnings before a comparison: cells that may not be joined, and the reasons. Each begins
     /// with the id of its finding: `active-set-varies: ...`.
@@ -211,7 +228,8 @@ impl Petals {
         }
         notes.extend(super::windows::note(observations));
         notes.extend(notes::of(&lines));
-        Self { lines, notes, writer_costs: writer_cost::of(observations) }
+        let verdict = verdict::of(&lines, observations);
+        Self { verdict, lines, notes, writer_costs: writer_cost::of(observations) }
     }
 
     /// Marks on each line the highest load that meets the objective: the most PIOPS (operations if
@@ -221,9 +239,11 @@ impl Petals {
         let Some(objective) = objective else { return self };
         for line in &mut self.lines {
             let value = |point: &Point| objective.figure(|name| point.figure(name));
-            line.within_objective = shape::highest(&line.points, |point| {
-                value(point).is_some_and(|value| objective.is_met(value))
-            });
+            line.within_objective = shape::highest(
+                &line.points,
+                |point| value(point).is_some_and(|value| objective.is_met(value)),
+                line.asked_for,
+            );
             line.not_judged = line.points.iter().filter(|point| value(point).is_none()).count();
         }
         self
@@ -233,7 +253,7 @@ impl Petals {
     pub fn highest_peak(&self) -> Option<(&PetalLine, &Point)> {
         let peaks = self.lines.iter().filter_map(|line| {
             let point = line.points.get(line.peak?)?;
-            Some((line, point, point.piops.as_ref()?.mean))
+            Some((line, point, point.load(line.asked_for)?.mean))
         });
         let highest = peaks.max_by(|a, b| a.2.total_cmp(&b.2));
         highest.map(|(line, point, _)| (line, point))
@@ -241,6 +261,15 @@ impl Petals {
 }
 
 impl Point {
+    /// The load in a test of this kind: PIOPS, logical reads, or redo.
+    pub fn load(&self, asked_for: AskedFor) -> Option<&Estimate> {
+        match asked_for {
+            AskedFor::PhysicalIo => self.piops.as_ref(),
+            AskedFor::LogicalReads => self.logical_reads_s.as_ref(),
+            AskedFor::Redo => self.redo_mb_s.as_ref(),
+        }
+    }
+
     /// The mean over the repeats of any figure, by the names of
     /// [`metric`](petal_model::record::observation::metric).
     pub fn figure(&self, name: &str) -> Option<f64> {

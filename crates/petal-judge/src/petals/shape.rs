@@ -1,9 +1,10 @@
-//! The shape of one line: peak, plateau, knee, bend-back, as METHOD defines them.
+//! The shape of one line: peak, plateau, knee, bend-back, as METHOD defines them. Points that are no
+//! storage test have no part in it.
 //!
 //! *Peak*: the point with the most PIOPS. *Plateau*: the points around the peak that the repeats do
 //! not separate from it; the line is saturated from its first one. *Knee*: the largest PIOPS over
-//! read latency (Kleinrock's power). *Bend-back*: a fall after the peak beyond the noise. Single
-//! runs show a peak and a knee, and prove neither a plateau nor a fall.
+//! read latency (Kleinrock's power), if the intervals of four points show it. *Bend-back*: a fall after
+//! the peak beyond the noise. Single runs show a peak alone.
 
 use super::cause;
 use super::rising::{self, Mean};
@@ -13,6 +14,7 @@ use super::{
 use crate::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_quantile};
 use crate::significance::{self, welch};
 use crate::spread::{self, PooledSpread};
+use petal_model::record::headline::AskedFor;
 use petal_model::record::observation::metric;
 
 /// The largest difference, as a share of the peak, that may hide on a plateau: if repeats vary that
@@ -21,20 +23,26 @@ const WIDE_SHARE: f64 = 0.25;
 /// The points of a line share one variance unless a test refuses it at this level.
 const ALIKE_P_MIN: f64 = 0.05;
 
+/// Fewest points that show a knee or a plateau.
+const POINTS_MIN: usize = 4;
 /// The share of the rise in latency beyond the knee: throughput that rises by less gets a cause.
 const GAIN_SHARE_MAX: f64 = 0.25;
 
 pub(super) fn find(line: &mut PetalLine) {
-    line.peak = highest(&line.points, |point| point.piops.is_some());
-    let noise = line.peak.and_then(|peak| LineNoise::of(&line.points, peak));
+    let is_known = |point: &Point| point.load(line.asked_for).is_some();
+    line.peak = highest(&line.points, is_known, line.asked_for);
+    let Some(peak) = line.peak else {
+        line.struck_out = struck_out(&line.points);
+        return;
+    };
+    let noise = LineNoise::of(&line.points, peak, line.asked_for);
     line.plateau = noise.as_ref().and_then(LineNoise::plateau);
     line.saturated_from =
         line.plateau.map(|plateau| plateau.from).filter(|from| Some(*from) < line.peak);
     line.knee = knee(&line.points);
     line.beyond_knee = beyond_knee(line);
-    let Some(peak) = line.peak else { return };
     let bend = noise.as_ref().and_then(|noise| noise.bend_back);
-    line.after_peak = after_peak(&line.points, peak, noise.as_ref());
+    line.after_peak = after_peak(line, peak, noise.as_ref());
     if let Some(at) = bend {
         let (cause, evidence) = cause::of(&line.points[peak], &line.points[at]);
         line.limit = Some(Limit { cause: cause.clone(), evidence: evidence.clone() });
@@ -42,28 +50,36 @@ pub(super) fn find(line: &mut PetalLine) {
     } else {
         line.limit = saturation(line);
     }
-    line.rate_limit = RateLimit::of(&line.points);
+    let is_storage = line.points.iter().all(|point| point.not_storage.is_none());
+    line.rate_limit = is_storage.then(|| RateLimit::of(&line.points)).flatten();
     if let Some(RateLimit { evidence, .. }) = &line.rate_limit {
         let (cause, evidence) = (RateLimit::CAUSE.to_owned(), evidence.clone());
         line.limit = Some(Limit { cause, evidence });
     }
 }
 
+/// The points of a storage test, with their positions.
+fn storage_points(points: &[Point]) -> impl DoubleEndedIterator<Item = (usize, &Point)> + Clone {
+    points.iter().enumerate().filter(|(_, point)| point.not_storage.is_none())
+}
+
 fn beyond_knee(line: &PetalLine) -> Option<BeyondKnee> {
-    let (from, to) = (line.points.get(line.knee?)?, line.points.last()?);
+    let at = most_power(&line.points)?;
+    let (_, to) = storage_points(&line.points).next_back()?;
+    let from = &line.points[at];
     let change = |from: &Option<Estimate>, to: &Option<Estimate>| {
         Some(to.as_ref()?.mean / from.as_ref()?.mean - 1.0)
     };
     let changes = change(&from.piops, &to.piops).zip(change(&from.read_us, &to.read_us));
     let (piops_change, read_us_change) = changes.filter(|_| to.sessions > from.sessions)?;
-    Some(BeyondKnee { piops_change, read_us_change })
+    Some(BeyondKnee { from: at, piops_change, read_us_change })
 }
 
 /// The first point that bends back, else the lowest one after the peak.
-fn after_peak(points: &[Point], peak: usize, noise: Option<&LineNoise<'_>>) -> Option<AfterPeak> {
-    let top = points[peak].piops.as_ref()?;
-    let later = points.iter().enumerate().skip(peak + 1);
-    let known = later.filter_map(|(at, point)| Some((at, point.piops.as_ref()?)));
+fn after_peak(line: &PetalLine, peak: usize, noise: Option<&LineNoise<'_>>) -> Option<AfterPeak> {
+    let top = line.points[peak].load(line.asked_for)?;
+    let later = storage_points(&line.points).filter(|(at, _)| *at > peak);
+    let known = later.filter_map(|(at, point)| Some((at, point.load(line.asked_for)?)));
     let lowest = known.clone().min_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
     let bend = noise.and_then(|noise| noise.bend_back);
     let (at, piops) = known.clone().find(|(at, _)| Some(*at) == bend).or(lowest)?;
@@ -78,21 +94,46 @@ fn after_peak(points: &[Point], peak: usize, noise: Option<&LineNoise<'_>>) -> O
 /// Returns the cause if latency rises much faster than throughput from the knee to the last point;
 /// None if it does not.
 fn saturation(line: &PetalLine) -> Option<Limit> {
-    let BeyondKnee { piops_change, read_us_change } = line.beyond_knee?;
-    let (from, to) = (line.points.get(line.knee?)?, line.points.last()?);
+    let BeyondKnee { from, piops_change, read_us_change } = line.beyond_knee?;
+    let (_, to) = storage_points(&line.points).next_back()?;
+    let from = &line.points[from];
     let is_steep = read_us_change > 0.0 && piops_change <= read_us_change * GAIN_SHARE_MAX;
     let (cause, evidence) = is_steep.then(|| cause::of(from, to))?;
     Some(Limit { cause, evidence })
 }
 
-fn knee(points: &[Point]) -> Option<usize> {
+/// The position of the largest PIOPS over read latency; None for a single point.
+fn most_power(points: &[Point]) -> Option<usize> {
     let power = |point: &Point| {
         let (piops, read_us) = (point.piops.as_ref()?.mean, point.read_us.as_ref()?.mean);
         (piops > 0.0 && read_us > 0.0).then(|| piops / read_us)
     };
-    let known = points.iter().enumerate().filter_map(|(at, point)| Some((at, power(point)?)));
-    // A single point has no knee.
+    let known = storage_points(points).filter_map(|(at, point)| Some((at, power(point)?)));
     let known = known.filter(|_| points.len() > 1);
+    known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(at, _)| at)
+}
+
+/// The point with the largest PIOPS over read latency, if latency then grows faster than PIOPS, and
+/// all points but its neighbours are below it by more than the intervals of the repeats.
+fn knee(points: &[Point]) -> Option<usize> {
+    let most = most_power(points)?;
+    let interval = |point: &Point| {
+        let both = point.piops.as_ref()?.values.iter().zip(&point.read_us.as_ref()?.values);
+        Estimate::of(both.map(|(piops, read_us)| piops / read_us).collect())?.interval
+    };
+    let known: Option<Vec<_>> =
+        storage_points(points).map(|(at, point)| Some((at, interval(point)?))).collect();
+    let known = known.filter(|known| known.len() >= POINTS_MIN)?;
+    let (_, (low, _)) = *known.iter().find(|(at, _)| *at == most)?;
+    let is_below = |(at, (_, high)): &(usize, (f64, f64))| at.abs_diff(most) < 2 || *high < low;
+    let is_last = known.last().is_some_and(|(at, _)| *at == most);
+    (!is_last && known.iter().all(is_below)).then_some(most)
+}
+
+/// The highest of the points that are no storage test.
+fn struck_out(points: &[Point]) -> Option<usize> {
+    let struck = points.iter().enumerate().filter(|(_, point)| point.not_storage.is_some());
+    let known = struck.filter_map(|(at, point)| Some((at, point.figure(metric::PIOPS)?)));
     known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(at, _)| at)
 }
 
@@ -118,9 +159,9 @@ struct KnownPoint<'a> {
 
 impl<'a> LineNoise<'a> {
     /// None if the peak has too few repeats, or if no repeat differs from another.
-    fn of(points: &'a [Point], peak: usize) -> Option<Self> {
-        let known = points.iter().enumerate().filter_map(|(at, point)| {
-            let piops = point.piops.as_ref()?;
+    fn of(points: &'a [Point], peak: usize, asked_for: AskedFor) -> Option<Self> {
+        let known = storage_points(points).filter_map(|(at, point)| {
+            let piops = point.load(asked_for)?;
             let is_known =
                 piops.values.len() >= REPEATS_MIN && piops.values.iter().all(|v| *v > 0.0);
             let logarithms = || piops.values.iter().map(|value| value.ln()).collect();
@@ -200,18 +241,26 @@ impl<'a> LineNoise<'a> {
         let values = level.iter().flat_map(|point| point.piops.values.iter().copied());
         let piops = mean(&values.collect::<Vec<_>>())?;
         let (from, to) = (level.first()?.at, level.last()?.at);
-        (from < to && hides <= WIDE_SHARE).then_some(Plateau { from, to, piops, hides })
+        let is_shown = self.known.len() >= POINTS_MIN && hides <= WIDE_SHARE;
+        (from < to && is_shown).then_some(Plateau { from, to, piops, hides })
     }
 }
 
-/// Returns the point with the most PIOPS (operations if no point knows PIOPS) of those that `fits`;
-/// if several are equal, the first.
-pub(super) fn highest(points: &[Point], fits: impl Fn(&Point) -> bool) -> Option<usize> {
+/// Returns the point with the highest load (operations if no point knows PIOPS) of the storage tests
+/// that `fits`; if several are equal, the first.
+pub(super) fn highest(
+    points: &[Point],
+    fits: impl Fn(&Point) -> bool,
+    asked_for: AskedFor,
+) -> Option<usize> {
     let knows_piops = points.iter().any(|point| point.piops.is_some());
-    let load = if knows_piops { metric::PIOPS } else { metric::OPS };
-    points
-        .iter()
-        .enumerate()
+    let load = match asked_for {
+        AskedFor::LogicalReads => metric::LOGICAL_READS,
+        AskedFor::Redo => metric::REDO_MB,
+        AskedFor::PhysicalIo if knows_piops => metric::PIOPS,
+        AskedFor::PhysicalIo => metric::OPS,
+    };
+    storage_points(points)
         .filter(|(_, point)| fits(point))
         .filter_map(|(at, point)| Some((at, point.figure(load)?)))
         .reduce(|best, next| if next.1 > best.1 { next } else { best })

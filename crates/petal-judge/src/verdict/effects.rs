@@ -102,6 +102,12 @@ fn ends_in_memory(run: &Run) -> bool {
     layers.into_iter().any(|layer| matches!(layer.bottom, Some(Bottom::Memory(_))))
 }
 
+/// Returns true if a finding makes a row of a table no storage test.
+pub(super) fn of_table(id: &str) -> bool {
+    let of_id = EFFECTS.iter().filter(|effect| effect.finding == id);
+    of_id.into_iter().any(|effect| effect.makes != Makes::Invalid && id != "device-unseen")
+}
+
 /// The finding that decides the verdict of a run, with its effect; None if the run is valid.
 pub(super) fn gravest<'a>(
     run: &Run,

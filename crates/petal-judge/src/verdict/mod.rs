@@ -23,6 +23,7 @@ use petal_model::record::headline::{
     AskedFor, CoveredTime, Headline, HeadlineFigures, LogicalReadRate, Piops, RedoRate, Tested,
     Validity, Verdict, VerdictReason,
 };
+use petal_model::record::observation::Observation;
 use petal_model::record::{Finding, HeadlineWindow, RebuiltBecause, Run, Status, Window};
 
 /// Judges a run: puts its findings, the source of its reads, its limit and its headline into its
@@ -46,6 +47,19 @@ pub fn conclude(run: &mut Run) {
 /// The headline of a run: the recorded one, or a new one if the run was not judged.
 pub fn headline(run: &Run) -> Headline {
     run.summary.headline.clone().unwrap_or_else(|| made(run))
+}
+
+/// The finding by which a run that was to read from storage did not; None for any other run. A row
+/// of a table has no verdict, but the ids of its findings or the source of its reads.
+pub fn not_storage(seen: &Observation) -> Option<&str> {
+    if let Some(headline) = &seen.headline {
+        let is_one = headline.verdict.validity == Validity::NotStorage;
+        return headline.verdict.reason.as_ref().filter(|_| is_one).map(|it| it.finding.as_str());
+    }
+    let is_one = |id: &&String| effects::of_table(id);
+    let by_source = || seen.served_by.as_ref().filter(|served| served.is_by_cache());
+    let found = seen.warnings.iter().find(is_one).map(String::as_str);
+    found.or_else(|| by_source().map(|_| "served by a cache"))
 }
 
 fn made(run: &Run) -> Headline {

@@ -158,6 +158,13 @@ pub(super) fn begun_at(folder: &Path) -> Option<OffsetDateTime> {
     Some(PrimitiveDateTime::parse(stamp, STAMP).ok()?.assume_utc())
 }
 
+/// The name of a run, from its folder: without the moment at which it began.
+pub fn name_of(folder: &Path) -> String {
+    let whole = folder.file_name().map_or(folder.as_os_str(), |name| name).to_string_lossy();
+    let name = whole.split_once('-').filter(|_| begun_at(folder).is_some());
+    name.map_or_else(|| whole.to_string(), |(_, name)| name.to_owned())
+}
+
 fn file_name(name: &str) -> String {
     let allowed =
         |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
@@ -185,6 +192,8 @@ mod tests {
         let begun = begun_at(&out.path().join(&names[2]));
         assert_eq!(begun, Some(started_at.to_offset(UtcOffset::UTC)));
         assert_eq!(begun_at(Path::new("cell001-update_pct0-sessions1-r1")), None);
+        assert_eq!(name_of(&out.path().join(&names[0])), "run-1-2");
+        assert_eq!(name_of(Path::new("a/cell001-r1")), "cell001-r1");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::super::table::Table;
 use super::HtmlError;
 use super::page::{Page, Section};
 use petal_judge::compare::limits::{LimitOutcome, LimitResult};
-use petal_judge::compare::{Change, Comparison, Significance};
+use petal_judge::compare::{Change, ComparedFigure, Comparison, Significance};
 
 /// The chart is read on a telephone without moving it.
 const WIDTH_PX: f64 = 440.0;
@@ -89,6 +89,7 @@ fn status(held: &[LimitResult]) -> Option<(&'static str, String)> {
 /// A row of the chart: a cell and a later side.
 struct ChartRow<'a> {
     name: String,
+    figure: &'a ComparedFigure,
     change: Option<&'a Change>,
     /// Both sides have a figure.
     is_known: bool,
@@ -117,7 +118,7 @@ fn rows<'a>(metric: &str, comparison: &'a Comparison) -> Vec<ChartRow<'a>> {
             let side = if several { letter(at + 1) + ": " } else { String::new() };
             let name: String = format!("{side}{values}").chars().take(NAME_LETTERS_MAX).collect();
             let is_known = figure.sides[0].is_some() && figure.sides[at + 1].is_some();
-            rows.push(ChartRow { name, change: change.as_ref(), is_known });
+            rows.push(ChartRow { name, figure, change: change.as_ref(), is_known });
         }
     }
     rows
@@ -160,7 +161,7 @@ fn chart(at: usize, metric: &str, comparison: &Comparison) -> Chart {
         plot.hit_box([left, from, right, from + height], row);
     }
     let values = rows.iter().map(|row| {
-        std::iter::once(row.name.clone()).chain(changed(row.change, row.is_known, None))
+        std::iter::once(row.name.clone()).chain(changed(row.figure, row.change, row.is_known, None))
     });
     let values =
         Table::headed("cell | change %: | from: | to: | p: | significant").with_rows(values);

@@ -21,8 +21,8 @@ const READING: [&str; 4] = [
      half of a 95 % interval. A dash is unknown, never a zero.",
     "This page lists different data sets, mixes and platforms together: that alone does not make \
      them comparable. The reads' source and the warnings belong to the runs at the peak: read them \
-     first. A peak that a cache served is struck out: it has no ring, is sorted below all others \
-     and is not among the published figures.",
+     first. A figure that is no storage test is struck out: it has no ring, is sorted below all \
+     others and is not among the published figures.",
     "petal compare shows whether two of these differ by more than their repeats do.",
 ];
 
@@ -35,7 +35,7 @@ pub fn gallery(shown: &[ShownRecord], objective: Option<&Objective>) -> Result<S
     });
     let peaks = shown.iter().flat_map(|record| {
         let of = |line: &PetalLine| {
-            let point = peak(line).filter(|point| !point.is_from_cache)?;
+            let point = peak(line).filter(|point| point.not_storage.is_none())?;
             Some((named(record, line), point.figure(metric::PIOPS)?))
         };
         record.petals.lines.iter().filter_map(of).collect::<Vec<_>>()
@@ -77,7 +77,7 @@ fn named(record: &ShownRecord, line: &PetalLine) -> String {
 }
 
 fn peak(line: &PetalLine) -> Option<&Point> {
-    line.points.get(line.peak?)
+    line.points.get(line.peak.or(line.struck_out)?)
 }
 
 fn table(shown: &[ShownRecord], axes: &SharedAxes, objective: Option<&Objective>) -> Table {
@@ -112,14 +112,14 @@ fn row(
     };
     let half = point.and_then(|point| point.piops.as_ref()?.half_width);
     let (places, peak_at) = axes.places(line);
-    let is_from_cache = point.is_some_and(|point| point.is_from_cache);
+    let is_struck_out = point.is_some_and(|point| point.not_storage.is_some());
     let warnings = point.map(|point| point.warnings.iter().cloned().collect::<Vec<_>>().join(", "));
-    let of_peak = |text: String| Cell { is_muted: is_from_cache, ..text.into() };
+    let of_peak = |text: String| Cell { is_muted: is_struck_out, ..text.into() };
     let mut cells = vec![
         Cell {
             text: record.name.clone(),
             link: Some(format!("#fig-{id}")),
-            picture: spark(&places, peak_at.filter(|_| !is_from_cache)),
+            picture: spark(&places, peak_at.filter(|_| !is_struck_out)),
             ..Cell::default()
         },
         of_peak(figure(metric::PIOPS, rate)),
@@ -133,7 +133,7 @@ fn row(
     // The load that is priced, too.
     let met = line.within_objective.and_then(|at| line.points.get(at));
     let load = if objective.is_some() { met } else { point };
-    let is_muted = load.is_some_and(|point| point.is_from_cache);
+    let is_muted = load.is_some_and(|point| point.not_storage.is_some());
     if objective.is_some() {
         let piops = met.and_then(|point| point.figure(metric::PIOPS));
         cells.push(Cell { is_muted, ..or_dash(piops, rate).into() });

@@ -6,13 +6,16 @@ use super::super::distinct;
 use super::super::numbers::{UNKNOWN, counted, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
 use super::super::run::waterfall;
-use super::super::sweep::{design, findings::grouped, not_in_means, peak_run, targets};
+use super::super::sweep::{
+    design, findings::grouped, highest, load_unit, not_in_means, peak_run, targets,
+};
 use super::super::table::{Align, Cell, Table};
 use super::page::{Page, Section, ShownFinding, Tile, class, graves, link, moment};
 use super::run::READING;
 use super::{HtmlError, NAME, calibrated};
-use petal_judge::by_key;
-use petal_judge::petals::Petals;
+use petal_judge::petals::{PetalLine, Petals, Point};
+use petal_judge::{by_key, not_storage};
+use petal_model::record::headline::AskedFor;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::record::sweep::{PEAK_RUN, Swept};
 use petal_model::record::{Run, Status, as_text};
@@ -42,6 +45,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     let page = Page {
         title: format!("petal sweep: {product}"),
         heading: format!("{product}: a sweep over {}", axes.join("; ")),
+        answer: highest(petals).unwrap_or_default(),
         facts: vec![
             moment(&sweep.started_at),
             targets(swept, |target| target.url.clone()).join(", "),
@@ -86,6 +90,7 @@ fn of_observations(
     let page = Page {
         title: format!("petal: {title}"),
         heading: title.to_owned(),
+        answer: highest(&Petals::of(observations)).unwrap_or_default(),
         facts: vec![counted(observations.len() as u64, "observation")],
         tiles,
         sections,
@@ -132,6 +137,9 @@ const LIMITED_AT_PEAK: &str = "Limited by, at the peak";
 
 fn tiles(petals: &Petals) -> Vec<Tile> {
     let Some((line, point)) = petals.highest_peak() else { return Vec::new() };
+    if line.asked_for != AskedFor::PhysicalIo {
+        return tiles_of_load(line, point);
+    }
     let figure = |name: &str, show: fn(f64) -> String| or_dash(point.figure(name), show);
     let half = point.piops.as_ref().and_then(|seen| seen.half_width);
     let interval = or_dash(half, |half| format!("\u{b1} {} (95 % interval)", rate(half)));
@@ -151,6 +159,17 @@ fn tiles(petals: &Petals) -> Vec<Tile> {
         Tile::words(LIMITED_AT_PEAK, &or_dash(limited_by, str::to_owned)),
         Tile::words("Reads at the peak served by", &served_by),
         Tile::words("PIOPS after the peak", &after),
+    ]
+}
+
+/// The peak of a test of logical reads or of redo.
+fn tiles_of_load(line: &PetalLine, point: &Point) -> Vec<Tile> {
+    let load = or_dash(point.load(line.asked_for), |seen| rate(seen.mean));
+    let limited_by = line.peak.and_then(|at| line.limited_by(at));
+    vec![
+        Tile::figure("Most, at the peak", load, load_unit(line), ""),
+        Tile::figure("Sessions at the peak", point.sessions.to_string(), "", line.name.clone()),
+        Tile::words(LIMITED_AT_PEAK, &or_dash(limited_by, str::to_owned)),
     ]
 }
 
@@ -239,13 +258,17 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
     for (at, seen) in observations.iter().enumerate() {
         let of_factors = factors.iter().map(|key| or_dash(seen.factor(key), str::to_owned));
         let repeat = or_dash(seen.repeat, |repeat| repeat.to_string());
-        let figures = metrics.iter().map(|(_, name, show)| or_dash(seen.metric(name), show));
+        let is_struck_out = not_storage(seen).is_some();
+        let figures = metrics.iter().map(|(_, name, show)| {
+            let figure = or_dash(seen.metric(name), show);
+            Cell::figure(figure, is_struck_out && metric::is_of_storage(name))
+        });
         let last = match swept {
             Some(swept) => linked(swept, at),
             None => seen.source.clone().into(),
         };
-        let row = of_factors.chain([repeat]).chain(figures).map(Cell::from);
-        table.row(row.chain([last]));
+        let row = of_factors.chain([repeat]).map(Cell::from);
+        table.row(row.chain(figures).chain([last]));
     }
     let table = table.sortable().with_note(
         "Rates and latencies of each run's steady window, but for those that the finding whole-run \

@@ -3,7 +3,7 @@
 use super::super::numbers::{
     UNKNOWN, bytes, counted, decimal, micros, or_dash, rate, signed_percent,
 };
-use super::super::table::Table;
+use super::super::table::{Cell, Table};
 use super::{EstimateOf, PetalChart};
 use petal_judge::petals::{
     AfterPeak, BeyondKnee, Estimate, Noise, PetalLine, Petals, Plateau, Point, WriterCost,
@@ -14,7 +14,9 @@ use petal_model::settings::objective::Objective;
 pub(super) fn marks(line: &PetalLine, position: usize) -> Vec<String> {
     let at = |place: Option<usize>| place == Some(position);
     let bend = line.bend_back.as_ref().filter(|bend| bend.at == position);
+    let struck = line.points[position].not_storage.as_ref();
     let marks = [
+        struck.map(|finding| format!("not a storage test: {finding}")),
         // A single point is not a peak.
         (at(line.peak) && line.points.len() > 1).then(|| "peak".to_owned()),
         at(line.saturated_from).then(|| "saturated from here".to_owned()),
@@ -73,11 +75,12 @@ pub(super) fn description(petals: &Petals, chart: &PetalChart) -> String {
         petals.lines.len()
     );
     for line in petals.lines.iter().filter(|_| chart.has_marks) {
-        let peak = at(line, line.peak);
+        let peak = at(line, line.peak.or(line.struck_out));
         let (piops, us) = (mean(peak, PIOPS, rate), mean(peak, READ_US, micros));
         let sessions = or_dash(peak, |point| point.sessions.to_string());
+        let what = if line.struck_out.is_some() { "not a storage test," } else { "peak" };
         said.push_str(&format!(
-            " {}: peak {piops} PIOPS at {sessions} sessions, {us} us.",
+            " {}: {what} {piops} PIOPS at {sessions} sessions, {us} us.",
             line.name
         ));
     }
@@ -100,8 +103,9 @@ pub const SUMMARY: &str = "line | peak PIOPS: | +-: | MB/s: | read us: | session
                            after the peak | cause | evidence";
 
 /// A line's shape and cause, in the columns of [`SUMMARY`].
-pub fn summary(line: &PetalLine) -> [String; 12] {
-    let peak = at(line, line.peak);
+pub fn summary(line: &PetalLine) -> [Cell; 12] {
+    let peak = at(line, line.peak.or(line.struck_out));
+    let struck = |text: String| Cell::figure(text, line.struck_out.is_some());
     let half = peak.and_then(PIOPS).and_then(|seen| seen.half_width);
     let piops_at = |point: &Point| {
         let sessions = counted(point.sessions, "session");
@@ -110,18 +114,18 @@ pub fn summary(line: &PetalLine) -> [String; 12] {
     let knee_at =
         |point| format!("{} at {} us", piops_at(point), mean(Some(point), READ_US, micros));
     [
-        line.name.clone(),
-        mean(peak, PIOPS, rate),
-        or_dash(half, |half| decimal(half, 0)),
-        mean(peak, |point| point.mb_s.as_ref(), rate),
-        mean(peak, READ_US, micros),
-        or_dash(peak, |point| point.sessions.to_string()),
-        or_dash(at(line, line.saturated_from), piops_at),
-        or_dash(at(line, line.knee), knee_at),
-        or_dash(line.beyond_knee, beyond_knee),
-        after_peak(line),
-        or_dash(line.limit.as_ref(), |limit| limit.cause.clone()),
-        or_dash(line.limit.as_ref(), |limit| limit.evidence.join("; ")),
+        line.name.clone().into(),
+        struck(mean(peak, PIOPS, rate)),
+        struck(or_dash(half, |half| decimal(half, 0))),
+        struck(mean(peak, |point| point.mb_s.as_ref(), rate)),
+        struck(mean(peak, READ_US, micros)),
+        or_dash(peak, |point| point.sessions.to_string()).into(),
+        or_dash(at(line, line.saturated_from), piops_at).into(),
+        or_dash(at(line, line.knee), knee_at).into(),
+        or_dash(line.beyond_knee, beyond_knee).into(),
+        after_peak(line).into(),
+        or_dash(line.limit.as_ref(), |limit| limit.cause.clone()).into(),
+        or_dash(line.limit.as_ref(), |limit| limit.evidence.join("; ")).into(),
     ]
 }
 
@@ -138,7 +142,7 @@ pub fn plateau(line: &PetalLine, plateau: &Plateau) -> String {
 }
 
 /// `PIOPS +58 %, latency +420 %`.
-pub fn beyond_knee(BeyondKnee { piops_change, read_us_change }: BeyondKnee) -> String {
+pub fn beyond_knee(BeyondKnee { piops_change, read_us_change, .. }: BeyondKnee) -> String {
     let percent = |share: f64| format!("{} %", signed_percent(share, 0));
     format!("PIOPS {}, latency {}", percent(piops_change), percent(read_us_change))
 }
@@ -147,6 +151,7 @@ pub fn beyond_knee(BeyondKnee { piops_change, read_us_change }: BeyondKnee) -> S
 pub fn after_peak(line: &PetalLine) -> String {
     let Some(AfterPeak { at: position, lower_by, noise }) = line.after_peak else {
         return match line.peak {
+            None if line.struck_out.is_some() => "not a storage test".to_owned(),
             Some(_) if line.points.len() == 1 => "not measured: it has one point".to_owned(),
             Some(_) => "not measured: the peak is the last point".to_owned(),
             None => UNKNOWN.to_owned(),

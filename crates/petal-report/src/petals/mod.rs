@@ -42,7 +42,7 @@ const READ_NOTE: &str = "A line joins the points that differ in sessions only; t
                          repeats, if there are three or more; one without a cap goes on beyond the \
                          frame. Peak: most throughput; knee: most PIOPS for its latency. If \
                          throughput falls back after the peak and there is evidence, the cause is \
-                         named.";
+                         named. Hollow: not a storage test.";
 
 const PREDICTED_WIDTH: f64 = 1.8;
 const PREDICTED_NOTE: &str = " Dotted: each cell as predicted from the line's other cells, and twice \
@@ -152,6 +152,8 @@ struct Dot {
     position: usize,
     row: usize,
     active_bytes: Option<u64>,
+    /// The point is no storage test.
+    is_struck_out: bool,
 }
 
 struct Drawing<'a> {
@@ -279,7 +281,8 @@ impl<'a> Drawing<'a> {
             });
         }
         for dot in curve.dots.iter().flatten() {
-            plot.marker((dot.x, dot.y), look.marker, look.color, curve.is_hollow);
+            let is_hollow = curve.is_hollow || dot.is_struck_out;
+            plot.marker((dot.x, dot.y), look.marker, look.color, is_hollow);
             if self.is_marked(curve, dot) {
                 plot.ring((dot.x, dot.y), look.color);
             }
@@ -373,6 +376,7 @@ fn dots(
                 position,
                 row: first_row + position,
                 active_bytes: point.active_bytes,
+                is_struck_out: point.not_storage.is_some(),
             })
         })
         .collect()

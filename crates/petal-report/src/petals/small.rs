@@ -57,10 +57,8 @@ impl SharedAxes {
                     }
                 });
                 for dot in curve.dots.iter().flatten() {
-                    plot.marker((dot.x, dot.y), curve.look.marker, color, false);
-                    let point = curve.line.points.get(dot.position);
-                    let is_from_cache = point.is_some_and(|point| point.is_from_cache);
-                    if curve.line.peak == Some(dot.position) && !is_from_cache {
+                    plot.marker((dot.x, dot.y), curve.look.marker, color, dot.is_struck_out);
+                    if curve.line.peak == Some(dot.position) {
                         plot.ring((dot.x, dot.y), color);
                     }
                     plot.hit_point((dot.x, dot.y), dot.row, "");

@@ -3,13 +3,14 @@
 
 use super::super::numbers::{counted, micros, or_dash, rate, signed_percent};
 use super::super::petals_text;
-use super::super::table::{SCREEN_LINES, fitting_paragraphs, paragraph};
+use super::super::table::{SCREEN_LINES, command, fitting_paragraphs, paragraph};
 use super::chart;
 use super::design;
 use super::findings::grouped;
 use super::peak_run;
-use petal_judge::petals::{PetalLine, Petals};
+use petal_judge::petals::{Highest, PetalLine, Petals, Point};
 use petal_model::record::Severity;
+use petal_model::record::headline::AskedFor;
 use petal_model::record::sweep::Swept;
 use petal_model::record::sweep_design::Design;
 use petal_model::settings::objective::Objective;
@@ -34,6 +35,7 @@ pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, plac
     };
     let answer = answer.map_or_else(String::new, |answer| format!("{answer}; "));
     let mut out = paragraph("", "  ", &format!("{answer}{}", design::state(swept)));
+    out.push_str(&next(petals));
     let (height, verdicts_max) = match &swept.peak_run {
         Some(_) => (CHART_HEIGHT_WITH_LIMIT, VERDICTS_MAX_WITH_LIMIT),
         None => (CHART_HEIGHT, VERDICTS_MAX),
@@ -64,6 +66,7 @@ pub fn of_petals(name: &str, petals: &Petals, objective: Option<&Objective>) -> 
     const END: &str = "\n--full shows each point with its interval\n";
     let answer = highest(petals).map_or_else(String::new, |answer| format!(": {answer}"));
     let mut out = paragraph("petals of ", "  ", &format!("{name}{answer}"));
+    out.push_str(&next(petals));
     out.push_str(&chart::drawing(petals, &[], CHART_HEIGHT));
     let room = |out: &str| SCREEN_LINES.saturating_sub(out.lines().count() + END.lines().count());
     let mut found = petals.notes.clone();
@@ -75,6 +78,12 @@ pub fn of_petals(name: &str, petals: &Petals, objective: Option<&Objective>) -> 
         out.push_str(&format!("\n{found}"));
     }
     out + END
+}
+
+/// The command to type after a sweep with cells that are no storage tests.
+fn next(petals: &Petals) -> String {
+    let next = petals.verdict.as_ref().filter(|verdict| !verdict.next.is_empty());
+    next.map_or_else(String::new, |verdict| command("next ", &verdict.next))
 }
 
 /// Change of the most readers' SELECTs next to the most writers; None without both.
@@ -94,15 +103,52 @@ fn cost_of_writers(petals: &Petals) -> Option<String> {
     ))
 }
 
-/// The highest peak of all lines, with its load.
-fn highest(petals: &Petals) -> Option<String> {
-    let peaks = petals.lines.iter().filter_map(|line| {
-        let piops = line.points.get(line.peak?)?.piops.as_ref()?.mean;
-        Some((line, piops))
+/// The verdict of the sweep, then its highest peak, or the platforms of which none is the winner.
+pub(crate) fn highest(petals: &Petals) -> Option<String> {
+    let verdict = petals.verdict.iter().map(|verdict| verdict.words.clone());
+    let name = |line: &PetalLine| match petals.lines.len() {
+        0 | 1 => String::new(),
+        _ => format!(" at {}", line.name),
+    };
+    let peak = petals.highest().map(|highest| match highest {
+        Highest::Peak(line, point) => {
+            let load = load(line, point, false);
+            format!("peak {load}{} with {}", name(line), sessions(line, line.peak))
+        }
+        Highest::NoWinner(peaks) => {
+            let known = |(line, point): &(&PetalLine, &Point)| {
+                point.load(line.asked_for).is_some_and(|seen| seen.interval.is_some())
+            };
+            let why = match peaks.iter().all(known) {
+                true => "the 95 % intervals overlap",
+                false => "single runs show no spread (--repeats 3)",
+            };
+            let loads = peaks
+                .iter()
+                .map(|(line, point)| format!("{} {}", line.name, load(line, point, true)));
+            format!("no winner, {why}: {}", loads.collect::<Vec<_>>().join(", "))
+        }
     });
-    let (line, piops) = peaks.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let name = if petals.lines.len() > 1 { format!(" at {}", line.name) } else { String::new() };
-    Some(format!("peak {} PIOPS{name} with {}", rate(piops), sessions(line, line.peak)))
+    let all: Vec<String> = verdict.chain(peak).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// The load of a point, in the unit of its kind of test; also half of its interval.
+fn load(line: &PetalLine, point: &Point, with_interval: bool) -> String {
+    let estimate = point.load(line.asked_for);
+    let half = estimate.and_then(|seen| seen.half_width).filter(|_| with_interval);
+    let half = half.map_or_else(String::new, |half| format!(" +- {}", rate(half)));
+    let unit = load_unit(line);
+    format!("{}{half} {unit}", or_dash(estimate, |seen| rate(seen.mean)))
+}
+
+/// The unit of a line's load.
+pub(crate) fn load_unit(line: &PetalLine) -> &'static str {
+    match line.asked_for {
+        AskedFor::PhysicalIo => "PIOPS",
+        AskedFor::LogicalReads => "logical reads/s",
+        AskedFor::Redo => "MB/s of redo",
+    }
 }
 
 /// The verdicts of the lines in the chart: at most `most`, in as many lines of text.
@@ -138,18 +184,21 @@ fn bullets(mark: &str, texts: &[String]) -> Vec<String> {
 /// The peak of a line with its limit, its knee, and the highest load within an objective.
 pub(super) fn verdict(line: &PetalLine, objective: Option<&Objective>) -> String {
     let mut words = format!("{}: ", line.name);
-    let Some((at, point)) = line.peak.and_then(|at| Some((at, line.points.get(at)?))) else {
+    let at = line.peak.or(line.struck_out);
+    let Some((at, point)) = at.and_then(|at| Some((at, line.points.get(at)?))) else {
         return words + "no point with PIOPS";
     };
-    let piops = or_dash(point.piops.as_ref(), |estimate| {
-        let half =
-            estimate.half_width.map_or_else(String::new, |half| format!(" +- {}", rate(half)));
-        format!("{}{half}", rate(estimate.mean))
-    });
-    let peak = if line.points.len() > 1 { "peak " } else { "" };
-    let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
-    let at_peak = sessions(line, line.peak);
-    words.push_str(&format!("{peak}{piops} PIOPS with {at_peak}, {read} us a read"));
+    if let Some(finding) = &point.not_storage {
+        words.push_str(&format!("not a storage test ({finding}), no result: "));
+    }
+    let load = load(line, point, true);
+    let is_peak = line.points.len() > 1 && line.peak.is_some();
+    let peak = if is_peak { "peak " } else { "" };
+    words.push_str(&format!("{peak}{load} with {}", sessions(line, Some(at))));
+    if line.asked_for == AskedFor::PhysicalIo {
+        let read = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
+        words.push_str(&format!(", {read} us a read"));
+    }
     if let Some(limit) = line.limited_by(at) {
         words.push_str(&format!("; limited by {limit}"));
     }
@@ -216,13 +265,62 @@ mod tests {
     }
 
     #[test]
+    fn a_sweep_whose_reads_were_cached_begins_with_that_and_has_no_peak() {
+        let mut swept = swept();
+        for run in &mut swept.runs {
+            petal_model::record::fixture::read_through_page_cache(run);
+            petal_judge::conclude(run);
+        }
+        let petals = Petals::of(&swept.observations());
+        let shown = brief(&swept, &petals, None, "petal-results/sweep");
+        assert!(shown.starts_with("not a storage test: cached-by-os in 6 cells; "), "{shown}");
+        assert!(shown.contains("\nnext petal "), "{shown}");
+        let line = "\na  UPDATE_PCT 0: not a storage test (cached-by-os), no result: ";
+        assert!(shown.contains(line) && !shown.contains("peak "), "{shown}");
+        let whole = super::super::render(&swept, &petals, None);
+        let verdict = whole.find("verdict           not a storage test: ").unwrap();
+        assert!(verdict < whole.find("PIOPS").unwrap(), "{whole}");
+        assert!(!whole.contains("peak ") && !whole.contains("knee "), "{whole}");
+    }
+
+    #[test]
+    fn two_targets_whose_intervals_overlap_have_no_winner_on_the_screen() {
+        let mut swept = swept();
+        for (at, cell) in swept.sweep.cells.iter_mut().enumerate() {
+            let db = if at % 2 == 0 { "sqlite:old" } else { "sqlite:new" };
+            cell.factors.retain(|(key, _)| key == "sessions");
+            cell.factors.push(("db".to_owned(), db.to_owned()));
+        }
+        let petals = Petals::of(&swept.observations());
+        let shown = brief(&swept, &petals, None, "x");
+        assert!(shown.starts_with("no winner, "), "{shown}");
+        let shown = shown.replace("\n  ", " ");
+        assert!(shown.contains("DB sqlite:old ") && shown.contains("DB sqlite:new "), "{shown}");
+    }
+
+    #[test]
+    fn a_sweep_of_logical_reads_has_its_peak_in_them() {
+        let mut swept = swept();
+        for (run, cell) in swept.runs.iter_mut().zip(&swept.sweep.cells) {
+            let sessions = cell.factors.iter().find(|(key, _)| key == "sessions").unwrap();
+            run.details.target.session_cache_bytes = Some(run.summary.active_bytes);
+            run.summary.per_second.logical_reads = Some(1000.0 * sessions.1.parse::<f64>().unwrap());
+            petal_judge::conclude(run);
+        }
+        let petals = Petals::of(&swept.observations());
+        let shown = brief(&swept, &petals, None, "x");
+        assert!(shown.starts_with("peak 16,000 logical reads/s at UPDATE_PCT "), "{shown}");
+        assert!(!shown.contains("us a read"), "{shown}");
+    }
+
+    #[test]
     fn petals_without_a_sweep_are_one_screen_too() {
         let swept = swept();
         let petals = Petals::of(&swept.observations());
         let shown = within(80, || of_petals("results/many", &petals, None));
         let answer = "petals of results/many: peak 12,060 PIOPS at UPDATE_PCT 0 with 16 sessions\n";
         assert!(shown.starts_with(answer), "{shown}");
-        let verdict = "\na  UPDATE_PCT 0: peak 12,060 PIOPS with 16 sessions, 340.0 us a read;";
+        let verdict = "\na  UPDATE_PCT 0: peak 12,060 PIOPS with 16 sessions, 340.0 us a read\n";
         assert!(shown.contains(verdict), "{shown}");
         let mut many = petals.clone();
         many.notes = vec!["left-out: a note of many words ".repeat(20); 9];
@@ -260,9 +358,9 @@ mod tests {
                   0                    5,000                  10,000              15,000
                                                                  PIOPS, reads and writes
         a  UPDATE_PCT 0: peak 12,060 PIOPS with 16 sessions, 340.0 us a read; limited by reads waited for
-           (63 % of DB time); knee at 4 sessions
+           (63 % of DB time)
         b  UPDATE_PCT 20: peak 11,592 PIOPS with 16 sessions, 348.0 us a read; limited by reads waited for
-           (63 % of DB time); knee at 4 sessions
+           (63 % of DB time)
 
         - whole-run: figures are of the whole run and not of its steady window in every run (the steady
           window's counters are not known)
@@ -276,7 +374,7 @@ mod tests {
         assert!(shown.lines().count() <= 40, "{shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         assert!(shown.contains("7 more lines in the report"), "{shown}");
-        assert_eq!(shown.matches("; knee at 4 sessions\n").count(), 5, "{shown}");
+        assert_eq!(shown.matches("(63 % of DB time)\n").count(), 5, "{shown}");
         assert!(shown.contains("\n9 findings in the report\n"), "{shown}");
         let notes = ["first", "second"].map(|at| format!("{at} {}", "of many words ".repeat(20)));
         petals.notes = notes.into();

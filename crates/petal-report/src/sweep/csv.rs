@@ -8,6 +8,7 @@ use super::super::distinct;
 use super::super::exact_rows::ExactRows;
 use super::super::numbers::exact;
 use super::table::{SweepRow, SweepRows};
+use petal_model::record::headline::Verdict;
 use petal_model::record::sweep::Swept;
 use petal_model::record::{Run, Status};
 
@@ -15,10 +16,15 @@ use petal_model::record::{Run, Status};
 type RunColumn = (&'static str, fn(&SweepRow) -> String);
 
 /// The columns before the metrics, after the factors.
-const KNOWN_OF_A_RUN: [RunColumn; 11] = [
+const KNOWN_OF_A_RUN: [RunColumn; 14] = [
     ("repeat", |row| exact(row.seen.repeat)),
     ("cell", |row| row.number.to_string()),
     ("status", |row| exact(row.seen.status.map(Status::name))),
+    ("verdict", |row| exact(verdict(row).map(|verdict| &verdict.words))),
+    ("reason", |row| {
+        exact(verdict(row).and_then(|verdict| Some(&verdict.reason.as_ref()?.sentence)))
+    }),
+    ("next", |row| exact(row.seen.headline.as_ref().map(|headline| &headline.next))),
     ("started_at", |row| row.seen.started_at.clone().unwrap_or_default()),
     ("elapsed_s", |row| exact(row.seen.elapsed_s)),
     ("active_bytes", |row| exact(row.seen.active_bytes)),
@@ -30,6 +36,10 @@ const KNOWN_OF_A_RUN: [RunColumn; 11] = [
     ("served_by", |row| exact(row.seen.served_by.as_ref().map(|served| &served.words))),
     ("limited_by", |row| exact(row.seen.limited_by.as_ref().map(|limited| &limited.words))),
 ];
+
+fn verdict(row: &SweepRow) -> Option<&Verdict> {
+    row.seen.headline.as_ref().map(|headline| &headline.verdict)
+}
 
 pub fn sweep(swept: &Swept) -> ExactRows<'static> {
     table(SweepRows::of(swept))
@@ -94,13 +104,16 @@ mod tests {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let names = reader.headers().unwrap().clone();
         assert_eq!(
-            names.iter().take(10).collect::<Vec<_>>(),
+            names.iter().take(13).collect::<Vec<_>>(),
             [
                 "sessions",
                 "update_pct",
                 "repeat",
                 "cell",
                 "status",
+                "verdict",
+                "reason",
+                "next",
                 "started_at",
                 "elapsed_s",
                 "active_bytes",
@@ -118,6 +131,9 @@ mod tests {
             assert_eq!(row[at("piops")].parse::<f64>().ok(), run.piops());
             assert_eq!(row[at("read_us")].parse::<f64>().ok(), run.io_latency_us["read"].mean);
             assert!(row[at("findings")].split(' ').any(|id| id == "cached-by-os"));
+            assert_eq!(&row[at("verdict")], "not a storage test");
+            assert!(row[at("reason")].contains("page cache"), "{}", &row[at("reason")]);
+            assert!(row[at("next")].starts_with("petal "), "{}", &row[at("next")]);
             assert_eq!(row[at("served_by")], run.served_by.as_ref().unwrap().words);
             assert_eq!(row[at("limited_by")], run.limited_by.as_ref().unwrap().words);
             let served = row[at("served_device_pct")].parse::<f64>().unwrap();

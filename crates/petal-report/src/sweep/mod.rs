@@ -11,9 +11,10 @@ pub mod findings;
 pub mod peak_run;
 pub mod table;
 
-use super::table::{SCREEN_LINES, fitting, line, paragraph, rest};
+use super::table::{SCREEN_LINES, command, fitting, line, paragraph, rest};
 use super::text::{bullets, section};
 pub use brief::{brief, of_petals};
+pub(crate) use brief::{highest, load_unit};
 use petal_judge::petals::Petals;
 use petal_model::numbers::counted;
 use petal_model::record::observation::Observation;
@@ -26,7 +27,7 @@ use table::SweepRows;
 /// The whole report, at most 100 columns wide but for long names, without colors.
 pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> String {
     let mut out = String::new();
-    head(&mut out, swept);
+    head(&mut out, swept, petals);
     if let Some(run) = &swept.peak_run {
         section(&mut out, "what limits it", "the last run, at the peak");
         for (name, words) in peak_run::lines(run) {
@@ -112,11 +113,17 @@ fn rows_of_runs(named: &[(&str, &Run)], runs: &[&Run], optional: &[&str]) -> Str
     shown
 }
 
-fn head(out: &mut String, swept: &Swept) {
+fn head(out: &mut String, swept: &Swept, petals: &Petals) {
     let sweep = &swept.sweep;
     let plan = &sweep.plan;
     out.push_str(&line(&format!("petal {} sweep report", sweep.petal_version)));
     out.push('\n');
+    if let Some(answer) = highest(petals) {
+        fact(out, "verdict", &answer);
+    }
+    if let Some(verdict) = petals.verdict.as_ref().filter(|verdict| !verdict.next.is_empty()) {
+        out.push_str(&command(&format!("{:<17} ", "next"), &verdict.next));
+    }
     fact(out, "status", &design::state(swept));
     let targets =
         targets(swept, |target| format!("{} {}, {}", target.product, target.version, target.url));
@@ -160,15 +167,9 @@ fn fact(out: &mut String, name: &str, value: &str) {
 
 /// Cells that are in no mean, or measured nothing, or lost sessions.
 pub(super) fn not_in_means(swept: &Swept) -> Vec<String> {
-    let cells = swept.sweep.cells.iter().zip(&swept.runs).filter_map(|(cell, run)| {
-        let lost = run.summary.sessions_lost.len();
-        match run.summary.status {
-            Status::Complete if lost == 0 => None,
-            Status::Complete => {
-                Some(format!("{}: {} lost.", cell.folder, counted(lost as u64, "session")))
-            }
-            other => Some(format!("{}: {}; it is in no mean.", cell.folder, other.name())),
-        }
+    let cells = swept.sweep.cells.iter().zip(swept.observations()).filter_map(|(cell, seen)| {
+        let why = seen.why_unusable()?;
+        Some(format!("{}: {why}; it is in no mean.", cell.folder))
     });
     let failures = swept.sweep.failures.iter().map(|failure| {
         let (number, repeat) = (failure.number, failure.repeat);
@@ -275,6 +276,7 @@ pub(crate) mod tests {
         insta::assert_snapshot!(shown, @"
         petal 0.1.0 sweep report
 
+        verdict           peak 12,060 PIOPS at UPDATE_PCT 0 with 16 sessions
         status            11 of 12 runs done; not complete: the same command goes on with it
         target            SQLite 3.54.1, sqlite:petal-data
         active data set   256 MiB in 4 schemas
@@ -288,10 +290,10 @@ pub(crate) mod tests {
         PETALS: PIOPS AGAINST SINGLE-BLOCK READ                      [the engine's counts, means of repeats]
         ====================================================================================================
         (the chart)
-        - UPDATE_PCT 0: peak 16 sessions (12,060 PIOPS, 340.0 us); knee 4 sessions (8,060 PIOPS, 160.0 us);
-          from there to 16 sessions PIOPS +50 %, latency +112 %
-        - UPDATE_PCT 20: peak 16 sessions (11,592 PIOPS, 348.0 us); knee 4 sessions (7,728 PIOPS, 168.0 us);
-          from there to 16 sessions PIOPS +50 %, latency +107 %
+        - UPDATE_PCT 0: peak 16 sessions (12,060 PIOPS, 340.0 us); from 4 sessions (8,060 PIOPS, 160.0 us),
+          the most PIOPS for its latency, to 16 sessions PIOPS +50 %, latency +112 %
+        - UPDATE_PCT 20: peak 16 sessions (11,592 PIOPS, 348.0 us); from 4 sessions (7,728 PIOPS, 168.0 us),
+          the most PIOPS for its latency, to 16 sessions PIOPS +50 %, latency +107 %
 
         FINDINGS                                                       [all runs together, then single runs]
         ====================================================================================================
@@ -366,7 +368,7 @@ pub(crate) mod tests {
             message: "the server went away".to_owned(),
         });
         let shown = render(&swept, &Petals::of(&swept.observations()), None);
-        assert!(shown.contains("cell001-update_pct0-sessions1-r1: failed"), "{shown}");
+        assert!(shown.contains("cell001-update_pct0-sessions1-r1: it failed; it is in no mean."), "{shown}");
         assert!(shown.contains("cell 5 of round 2 has no figures: the server went away"));
         let means = table::means(&SweepRows::of(&swept));
         let first = means.lines().nth(2).unwrap();

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::super::numbers::{micros, or_dash, rate};
-use super::super::table::{Table, line};
-use petal_judge::by_key;
+use super::super::table::{Cell, Table, line};
+use petal_judge::{by_key, not_storage};
+use petal_model::record::Run;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::record::sweep::Swept;
-use petal_model::record::{Run, Status};
 
 /// Factors that have a column of their own; all others head a table.
 const IN_COLUMNS: [&str; 2] = ["sessions", "update_pct"];
@@ -31,12 +31,12 @@ pub struct CellRows<'a> {
 
 impl SweepRows {
     pub fn of(swept: &Swept) -> Self {
-        let cells = swept.sweep.cells.iter().zip(&swept.runs).zip(swept.observations());
+        let cells = swept.sweep.cells.iter().zip(swept.observations());
         let mut rows: Vec<SweepRow> = cells
-            .map(|((cell, run), seen)| SweepRow {
-                seen,
+            .map(|(cell, seen)| SweepRow {
                 number: cell.number,
-                is_whole: run.summary.status == Status::Complete,
+                is_whole: seen.why_unusable().is_none(),
+                seen,
             })
             .collect();
         rows.sort_by_key(|row| (row.number, row.seen.repeat));
@@ -56,11 +56,8 @@ impl SweepRows {
             if differ {
                 factors.push(("db".to_owned(), run.summary.target.url.clone()));
             }
-            SweepRow {
-                seen: Observation::of_run("", factors, run),
-                number,
-                is_whole: run.summary.status == Status::Complete,
-            }
+            let seen = Observation::of_run("", factors, run);
+            SweepRow { number, is_whole: seen.why_unusable().is_none(), seen }
         });
         Self(rows.collect())
     }
@@ -75,7 +72,16 @@ impl SweepRows {
     }
 }
 
+/// A figure of a run or a cell, struck out if it is no result.
+fn figure(text: String, name: &str, is_storage: bool) -> Cell {
+    Cell::figure(text, !is_storage && metric::is_of_storage(name))
+}
+
 impl CellRows<'_> {
+    fn is_storage(&self) -> bool {
+        self.rows.iter().all(|row| not_storage(&row.seen).is_none())
+    }
+
     fn known(&self, name: &str) -> Vec<f64> {
         self.rows.iter().filter_map(|row| row.seen.metric(name)).collect()
     }
@@ -131,8 +137,10 @@ pub fn runs(rows: &SweepRows, optional: &[&str]) -> String {
     let heading = format!("sess | upd% | rep | {}", OF_RUNS.map(|(name, ..)| name).join(" | "));
     let shown = rows.0.iter().map(|SweepRow { seen, .. }| {
         let repeat = or_dash(seen.repeat, |repeat| repeat.to_string());
-        let figures = OF_RUNS.map(|(_, name, show)| or_dash(seen.metric(name), show));
-        (title(seen), [sessions_and_mix(seen), vec![repeat], figures.to_vec()].concat())
+        let is_storage = not_storage(seen).is_none();
+        let figures = OF_RUNS
+            .map(|(_, name, show)| figure(or_dash(seen.metric(name), show), name, is_storage));
+        (title(seen), [sessions_and_mix(seen), vec![repeat.into()], figures.to_vec()].concat())
     });
     grouped(&heading, shown, optional)
 }
@@ -143,17 +151,19 @@ pub fn means(rows: &SweepRows) -> String {
     let cells = rows.cells();
     let shown = cells.iter().map(|cell| {
         let spread = or_dash(cell.spread_pct(metric::PIOPS), |pct| format!("{pct:.1}%"));
-        let figures = OF_MEANS.map(|(_, name, show)| or_dash(cell.mean(name), show));
+        let figures = OF_MEANS
+            .map(|(_, name, show)| figure(or_dash(cell.mean(name), show), name, cell.is_storage()));
         let count = cell.rows.len().to_string();
         let seen = &cell.first.seen;
-        let row = [sessions_and_mix(seen), vec![count, spread], figures.to_vec()].concat();
+        let spread = figure(spread, metric::PIOPS, cell.is_storage());
+        let row = [sessions_and_mix(seen), vec![count.into(), spread], figures.to_vec()].concat();
         (title(seen), row)
     });
     grouped(&format!("sess | upd% | n | spread | {names}"), shown, &[])
 }
 
-fn sessions_and_mix(seen: &Observation) -> Vec<String> {
-    ["sessions", "update_pct"].map(|key| or_dash(seen.factor(key), str::to_owned)).to_vec()
+fn sessions_and_mix(seen: &Observation) -> Vec<Cell> {
+    ["sessions", "update_pct"].map(|key| or_dash(seen.factor(key), str::to_owned).into()).to_vec()
 }
 
 /// The title of a row's table.
@@ -169,7 +179,7 @@ fn title(seen: &Observation) -> String {
 /// columns on a narrower terminal.
 fn grouped(
     heading: &str,
-    rows: impl Iterator<Item = (String, Vec<String>)>,
+    rows: impl Iterator<Item = (String, Vec<Cell>)>,
     optional: &[&str],
 ) -> String {
     let shown = by_key(rows).into_iter().map(|(title, rows)| {

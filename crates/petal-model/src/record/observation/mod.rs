@@ -11,7 +11,7 @@ use std::path::Path;
 use time::OffsetDateTime;
 
 use super::conclusions::{LimitedBy, ServedBy};
-use super::headline::Headline;
+use super::headline::{Headline, Validity};
 use super::{Finding, HeadlineWindow, Run, Severity, Status, Window, moment};
 
 /// The names of the metrics that charts and comparisons look for. A unit ends each name: `_s` is
@@ -60,6 +60,16 @@ pub mod metric {
     /// Reads waited for, and the time that all sessions waited for them, in published tables.
     pub const READ_WAITS: &str = "read_waits";
     pub const READ_WAIT_S: &str = "read_wait_s";
+
+    /// Returns true for a result of the storage: physical I/O, and its time as the database saw it.
+    pub fn is_of_storage(name: &str) -> bool {
+        let all = [PIOPS, READS, WRITES, MB, READ_MB, WRITE_MB, READ_US, WRITE_US];
+        let is_percentile = |kind: &str| {
+            name.strip_prefix(kind)
+                .is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()))
+        };
+        all.contains(&name) || is_percentile("read_p") || is_percentile("write_p")
+    }
 
     /// The share of DB time that a class of waits took: `wait_concurrency_pct`.
     pub fn wait(class: crate::stats::counters::WaitClass) -> String {
@@ -126,17 +136,20 @@ impl Observation {
         self.metrics.get(name).copied()
     }
 
-    /// Reason why its figures cannot be used for its cell; None for a whole run.
-    pub fn why_unusable(&self) -> Option<&'static str> {
-        if self.is_damaged {
-            return Some("its record cannot be read");
-        }
-        match self.status {
+    /// Reason why its figures cannot be used for its cell; None for a whole and valid run.
+    pub fn why_unusable(&self) -> Option<String> {
+        let of_status = match self.status {
+            _ if self.is_damaged => Some("its record cannot be read"),
             Some(Status::Interrupted) => Some("it was interrupted"),
             Some(Status::Failed) => Some("it failed"),
             Some(Status::Incomplete) => Some("the record of a driver host is missing or cut off"),
             Some(Status::Complete) | None => None,
-        }
+        };
+        let verdict = self.headline.as_ref().map(|headline| &headline.verdict);
+        let invalid = verdict.filter(|verdict| verdict.validity == Validity::Invalid);
+        let reason = || invalid?.reason.as_ref().map(|reason| reason.finding.as_str());
+        let of_verdict = || reason().map(|finding| format!("it is invalid: {finding}"));
+        of_status.map(str::to_owned).or_else(of_verdict)
     }
 
     /// The length of the run, as its source states it. Published tables state waits and their rate:

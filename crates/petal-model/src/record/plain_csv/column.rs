@@ -55,7 +55,7 @@ const UNITS: [&str; 6] = ["_s", "_us", "_ms", "_pct", "_mb", "_iops"];
 const NODES: [&str; 5] = ["node", "endpoint", "instance", "inst", "n"];
 
 /// Columns that are known by their whole name. Messages use the first name of a column.
-const NAMED: [(&str, CsvColumn); 15] = [
+const NAMED: [(&str, CsvColumn); 18] = [
     ("repeat", CsvColumn::Repeat),
     ("round", CsvColumn::Repeat),
     ("run", CsvColumn::Repeat),
@@ -68,6 +68,9 @@ const NAMED: [(&str, CsvColumn); 15] = [
     ("source", CsvColumn::Source),
     ("cell", CsvColumn::Cell),
     ("findings", CsvColumn::Findings),
+    ("verdict", CsvColumn::Words("verdict")),
+    ("reason", CsvColumn::Words("reason")),
+    ("next", CsvColumn::Words("next")),
     ("window", CsvColumn::Words("window")),
     ("served_by", CsvColumn::Words("served_by")),
     ("limited_by", CsvColumn::Words("limited_by")),

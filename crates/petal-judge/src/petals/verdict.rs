@@ -1,0 +1,90 @@
+//! The verdict of a sweep before its peaks: cells that are no storage tests, and the line that is
+//! higher than all others, if there is one.
+
+use serde::Serialize;
+
+use super::{PetalLine, Petals, Point};
+use crate::by_key;
+use crate::compare::is_workload;
+use crate::verdict::not_storage;
+use petal_model::numbers::counted;
+use petal_model::record::observation::Observation;
+
+/// Factor of the numbers of readers and writers, which is no platform.
+const MIX: &str = "mix";
+
+/// Points that are no result.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct PetalsVerdict {
+    /// The verdict in a sentence without its end.
+    pub words: String,
+    /// The command to type next; empty if no record has one.
+    pub next: String,
+}
+
+/// None if all points are storage tests.
+pub(super) fn of(lines: &[PetalLine], observations: &[Observation]) -> Option<PetalsVerdict> {
+    let all = || lines.iter().flat_map(|line| &line.points);
+    let ids = by_key(all().filter_map(|point| Some((point.not_storage.as_deref()?, ()))));
+    let struck: usize = ids.iter().map(|(_, cells)| cells.len()).sum();
+    let parts =
+        ids.iter().map(|(id, cells)| format!("{id} in {}", counted(cells.len() as u64, "cell")));
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    let words = match (struck, all().count()) {
+        (0, _) => return None,
+        (struck, count) if struck == count => format!("not a storage test: {parts}"),
+        (_, count) => format!("not a storage test in all of {count} cells: {parts}"),
+    };
+    let mut struck_out = observations.iter().filter(|seen| not_storage(seen).is_some());
+    let next = struck_out.find_map(|seen| Some(seen.headline.as_ref()?.next.clone()));
+    Some(PetalsVerdict { words, next: next.unwrap_or_default() })
+}
+
+/// The highest peak of several lines.
+pub enum Highest<'a> {
+    /// A peak that no other line contests: it is the only line, the others are other workloads, or
+    /// their intervals are below it.
+    Peak(&'a PetalLine, &'a Point),
+    /// Peaks of several platforms whose intervals meet or are not known, the highest mean first.
+    NoWinner(Vec<(&'a PetalLine, &'a Point)>),
+}
+
+impl Petals {
+    /// Returns the highest peak; None without any.
+    pub fn highest(&self) -> Option<Highest<'_>> {
+        let mut peaks: Vec<_> = self
+            .lines
+            .iter()
+            .filter_map(|line| {
+                let point = line.points.get(line.peak?)?;
+                Some((line, point, point.load(line.asked_for)?))
+            })
+            .collect();
+        peaks.sort_by(|a, b| b.2.mean.total_cmp(&a.2.mean));
+        let (line, point, best) = *peaks.first()?;
+        let is_below = |load: &super::Estimate| {
+            let both = best.interval.zip(load.interval);
+            both.is_some_and(|((low, _), (_, high))| low > high)
+        };
+        let are_rivals = peaks.len() > 1 && self.are_platforms();
+        Some(match are_rivals && !peaks[1..].iter().all(|(.., load)| is_below(load)) {
+            true => {
+                Highest::NoWinner(peaks.iter().map(|(line, point, _)| (*line, *point)).collect())
+            }
+            false => Highest::Peak(line, point),
+        })
+    }
+
+    /// Returns true if the lines differ in a factor other than the workload: a target, a setting.
+    fn are_platforms(&self) -> bool {
+        let keys = self.lines.iter().flat_map(|line| &line.factors).map(|(key, _)| key);
+        let value = |line: &PetalLine, name: &str| {
+            line.factors.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
+        };
+        let differs = |key: &String| {
+            let mut pairs = self.lines.windows(2);
+            pairs.any(|two| value(&two[0], key) != value(&two[1], key))
+        };
+        keys.into_iter().any(|key| key != MIX && !is_workload(key) && differs(key))
+    }
+}
