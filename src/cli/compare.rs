@@ -244,7 +244,9 @@ fn shown(
             petal_report::compare::csv(comparison).map_err(CommandError::failed(failed))?
         }
         AnswerFormat::Bmf => format::bmf(&Bmf::of_comparison(comparison), console)?,
-        AnswerFormat::Junit => petal_report::junit::junit("petal compare", held),
+        AnswerFormat::Junit => {
+            petal_report::junit::junit("petal compare", comparison.verdict.as_ref(), held)
+        }
         AnswerFormat::Markdown => petal_report::markdown::comparison(comparison, held),
     })
 }

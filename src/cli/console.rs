@@ -20,7 +20,7 @@ use petal_model::settings::argv;
 use petal_model::settings::printable::{printable, printable_line};
 use petal_model::stats::histogram::LatencySummary;
 use petal_model::stats::timeline::Tally;
-use petal_report::numbers::{counted, decimal};
+use petal_report::numbers::{counted, decimal, span};
 use petal_report::table;
 
 use super::failure::Exit;
@@ -65,6 +65,8 @@ struct ConsoleState {
     run_s: f64,
     /// Prefix of every line of progress, such as the cell of a sweep.
     heading: String,
+    /// Time of the work after this run.
+    after: Duration,
     /// Kinds of notes that were shown once.
     noted: HashSet<&'static str>,
 }
@@ -382,7 +384,8 @@ impl Watch for Console {
         self.notify_metrics(|watch| watch.second(second, so_far, left_s));
         self.show_hidden_bar();
         let state = self.state.lock();
-        let text = format!("{}{}", state.heading, second_line(second, left_s));
+        let left = time_left(left_s, state.after);
+        let text = format!("{}{left}: {}", state.heading, second_line(second));
         let elapsed_s = (second.from_s + second.length_s) as u64;
         if let Some(bar) = &state.bar {
             bar.set_position(elapsed_s);
@@ -407,10 +410,11 @@ impl Watch for Console {
         Self::error(self, message);
     }
 
-    fn heading(&self, heading: &str) {
+    fn heading(&self, heading: &str, after: Duration) {
         let heading = printable_line(heading).into_owned();
         self.live.iter().for_each(|live| live.heading(&heading));
-        self.state.lock().heading = heading;
+        let mut state = self.state.lock();
+        (state.heading, state.after) = (heading, after);
     }
 
     #[allow(clippy::exit, reason = "a return would wait for threads that hang")]
@@ -430,17 +434,20 @@ fn whole_parts(text: &str, columns: usize) -> &str {
     shown
 }
 
-/// The time left; at the end the last operations and the counters are waited for.
-fn time_left(left_s: f64) -> String {
-    match left_s {
-        _ if left_s >= 0.5 => format!("{} s left", decimal(left_s, 0)),
+/// The time left of all work; at the end of a run the last operations and the counters are waited for.
+fn time_left(left_s: f64, after: Duration) -> String {
+    match Duration::try_from_secs_f64(left_s) {
+        Ok(left) if left_s >= 0.5 && after.is_zero() => {
+            format!("{} s left", decimal(left.as_secs_f64(), 0))
+        }
+        Ok(left) if left_s >= 0.5 => format!("{} left", span(left + after)),
         _ => "waiting for the last operations".to_owned(),
     }
 }
 
-/// Time left, current PIOPS, operations/s and the worst p99, of the second that just ended; the
-/// slowest operation if there were too few for a p99.
-fn second_line(second: &Second, left_s: f64) -> String {
+/// Current PIOPS, operations/s and the worst p99, of the second that just ended; the slowest
+/// operation if there were too few for a p99.
+fn second_line(second: &Second) -> String {
     let per_second = |count: u64| count as f64 / second.length_s.max(1e-9);
     let piops = second
         .io
@@ -459,8 +466,7 @@ fn second_line(second: &Second, left_s: f64) -> String {
         String::new()
     };
     format!(
-        "{}: {piops} PIOPS, {} operations/s, {slowest} us{errors}",
-        time_left(left_s),
+        "{piops} PIOPS, {} operations/s, {slowest} us{errors}",
         decimal(per_second(second.ops.total), 0),
     )
 }
@@ -471,12 +477,22 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_shows_whole_figures() {
-        let text =
-            "cell 4 of 30, 2 min 46 s left | 1 s left: 47,476 PIOPS, 690 operations/s, p99 9 us";
+        let text = "cell 4 of 30, 2 min 46 s left: 47,476 PIOPS, 690 operations/s, p99 9 us";
         assert_eq!(whole_parts(text, 200), text);
-        let shown = "cell 4 of 30, 2 min 46 s left | 1 s left: 47,476 PIOPS";
-        assert_eq!(whole_parts(text, 60), shown);
+        let shown = "cell 4 of 30, 2 min 46 s left: 47,476 PIOPS";
+        assert_eq!(whole_parts(text, 50), shown);
         assert_eq!(whole_parts("waiting", 3), "waiting");
+    }
+
+    #[test]
+    fn a_sweep_has_one_clock() {
+        assert_eq!(time_left(16.2, Duration::ZERO), "16 s left");
+        assert_eq!(
+            time_left(16.0, Duration::from_secs(150)),
+            span(Duration::from_secs(166)) + " left"
+        );
+        let waiting = time_left(0.1, Duration::from_secs(150));
+        assert_eq!(waiting, "waiting for the last operations");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::runner::RunError;
 use petal_engine::EngineError;
 use petal_engine::threads::ThreadError;
 use petal_judge::compare::limits::{LimitOutcome, LimitResult};
+use petal_model::record::headline::Validity;
 use petal_model::record::{RecordError, Run, Status};
 use petal_model::settings::error::SettingErrors;
 
@@ -20,10 +21,15 @@ pub enum Exit {
     Usage = 2,
     /// Unreachable, refused, full, read-only, not loaded.
     Environment = 3,
-    /// A limit of `compare` or `history` can neither be said to be kept nor to be broken.
+    /// A limit of `compare` or `history` can neither be said to be kept nor to be broken, or each
+    /// prediction is refused.
     Inconclusive = 4,
     /// A signal ended it; results are kept.
     Interrupted = 130,
+}
+
+fn is_invalid(run: &Run) -> bool {
+    petal_judge::headline(run).verdict.validity == Validity::Invalid
 }
 
 impl Exit {
@@ -33,7 +39,7 @@ impl Exit {
             Status::Interrupted => Self::Interrupted,
             Status::Failed | Status::Incomplete => Self::Failed,
             Status::Complete if !run.summary.sessions_lost.is_empty() => Self::Failed,
-            Status::Complete if run.visited_all_rows() == Some(false) => Self::Failed,
+            Status::Complete if is_invalid(run) => Self::Failed,
             Status::Complete if run.summary.nothing_done() => Self::Failed,
             Status::Complete => Self::Done,
         }

@@ -38,8 +38,12 @@ pub fn command() -> Command {
         .after_help(EXAMPLES)
         .arg(args::paths("folder", "DIR", "Runs, sweeps, folders of runs, or tables of figures"))
         .arg(
-            value("by", "KEY", "Key of a group: day, petal, database, kernel, a setting")
-                .default_value(DAY),
+            value(
+                "by",
+                "KEY",
+                "Key of a group: day, run, name, petal, database, kernel, a setting",
+            )
+            .default_value(DAY),
         )
         .arg(args::list(
             "metric",
@@ -80,7 +84,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             petal_report::history::csv(&reported).map_err(CommandError::failed(failed))?
         }
         AnswerFormat::Bmf => format::bmf(&Bmf::of_history(&reported), console)?,
-        AnswerFormat::Junit => petal_report::junit::junit("petal history", &held),
+        AnswerFormat::Junit => {
+            petal_report::junit::junit("petal history", reported.verdict.as_ref(), &held)
+        }
         AnswerFormat::Markdown => petal_report::markdown::history(&reported, &held),
     };
     console.result(&text);

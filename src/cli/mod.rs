@@ -169,14 +169,15 @@ pub fn main() -> ExitCode {
     let exposed = match arguments.secrets {
         Secrets::None => None,
         Secrets::Hidden => Some(
-            "every user could read an argument that may be a password until petal hid it. Use a \
+            "every user could read the password on the command line until petal hid it. Use a \
              password file, the environment, or @FILE",
         ),
         Secrets::Readable => Some(
-            "every user can read an argument that may be a password while petal runs: petal could \
+            "every user can read the password on the command line while petal runs: petal could \
              not replace its command line. Use a password file, the environment, or @FILE",
         ),
     };
+    let exposed = exposed.filter(|_| argv::holds_password(&arguments.all));
     // The fault itself comes first if the command cannot begin.
     let is_refused = names_unknown_kind(&matches);
     let warn =

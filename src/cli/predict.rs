@@ -31,7 +31,10 @@ that all UPDATE_PCTs share, and the curve of a calibration. The one with the
 least error is used. A line is refused if all are off by over 20 %.
 
 For a run, each resource bounds the operations per second, by the run's own
-counts. A change is refused if the record contradicts its assumption.";
+counts. A change is refused if the record contradicts its assumption.
+
+Exit codes: 0 done; 2 usage; 3 environment; 4 nothing is predicted: each line or
+change is refused.";
 
 /// Options that multiply a run's own values.
 const FACTORS: [(&str, &str); 6] = [
@@ -101,7 +104,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         true => petal_report::predict::brief(&lines),
         false => petal_report::predict::render(&lines),
     };
-    show(&lines, text, matches, console)
+    show(&lines, lines.iter().all(|line| line.refused.is_some()), text, matches, console)
 }
 
 /// The changes of single runs; None if no change is asked for, and for sweeps.
@@ -158,11 +161,13 @@ fn of_runs(
         let all = all.join("\n");
         if console.is_brief(matches) { on_a_screen(&all) } else { all }
     };
-    show(&found, text, matches, console)
+    show(&found, found.iter().all(|one| !one.refused.is_empty()), text, matches, console)
 }
 
+/// Shows predictions; `is_refused` if all are refused.
 fn show(
     found: &impl serde::Serialize,
+    is_refused: bool,
     text: impl FnOnce() -> String,
     matches: &ArgMatches,
     console: &Console,
@@ -174,7 +179,8 @@ fn show(
         }
         false => console.report(text),
     }
-    Ok(Exit::Done)
+    // A script must not take a refusal for a prediction.
+    Ok(if is_refused { Exit::Inconclusive } else { Exit::Done })
 }
 
 #[cfg(test)]

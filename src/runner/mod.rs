@@ -55,6 +55,7 @@ mod written;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use petal_engine::threads::ThreadError;
 use petal_engine::{Caller, Engine, EngineError, Progress, Result, Silent};
@@ -79,8 +80,9 @@ pub trait Watch: Progress {
     fn judged(&self, _findings: &[Finding]) {}
     /// Called on an error of one part of the work, which continues.
     fn error(&self, _message: &str) {}
-    /// Sets the text before every line of progress; an empty text means none.
-    fn heading(&self, _heading: &str) {}
+    /// Sets the text before every line of progress, an empty text for none, and the time that the work
+    /// takes after this run.
+    fn heading(&self, _heading: &str, _after: Duration) {}
     /// Ends petal now, with this error: some threads hang and cannot be ended otherwise.
     #[allow(clippy::exit, reason = "a return would wait for the threads")]
     fn leave(&self, message: &str) -> ! {

@@ -95,7 +95,7 @@ impl<'a> Neighbours<'a> {
     /// Starts and ends the neighbours, on a separate thread.
     pub fn conduct(&self, job: &Job<'_>, trigger: Instant) {
         self.conduct_slots(job, trigger);
-        job.watch.heading("");
+        job.watch.heading("", Duration::ZERO);
     }
 
     fn conduct_slots(&self, job: &Job<'_>, trigger: Instant) {
@@ -103,7 +103,7 @@ impl<'a> Neighbours<'a> {
             if !self.end.wait_until(trigger, self.slots.begin_ns(at)) || self.has_given_up() {
                 return;
             }
-            job.watch.heading(&self.heading(at, neighbour));
+            job.watch.heading(&self.heading(at, neighbour), Duration::ZERO);
             let end_ns = self.slots.begin_ns(at + 1);
             let seconds = |ns: u64| ns as f64 / 1e9;
             let (from_s, to_s) = (seconds(self.slots.begin_ns(at)), seconds(end_ns));
@@ -128,7 +128,7 @@ impl<'a> Neighbours<'a> {
     fn heading(&self, at: usize, neighbour: Option<usize>) -> String {
         let name = neighbour.map_or("no neighbour".to_owned(), |n| self.plan.neighbours[n].name());
         let name: String = name.chars().take(NAME_LETTERS_SHOWN).collect();
-        format!("slot {} of {}, {name} | ", at + 1, self.slots.order.len())
+        format!("slot {} of {}, {name}, ", at + 1, self.slots.order.len())
     }
 
     /// Counts a whole second of the run in its slot, with the samples at its bounds.

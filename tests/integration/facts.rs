@@ -33,7 +33,7 @@ fn a_processor_quota_that_is_set_in_the_run_is_named_with_its_second() {
     let mut run = work.petal(args).watching().after(&group.joined()).start();
     until_second(&work, &mut run, 2);
     group.set(FILE, "15000");
-    run.ends().exited(0).telling(&[&format!("{FILE}: -1 -> 15000 in second ")]);
+    run.ends().exited(1).telling(&[&format!("{FILE}: -1 -> 15000 in second ")]);
     let message = finding(&work, "limits-changed");
     let named = format!("/petal-test-{}/{FILE}: -1 -> 15000 in second ", std::process::id());
     assert!(message.contains(&named), "{message}");
@@ -52,7 +52,7 @@ pub fn changed_in_run(work: &Workplace, url: &str, change: impl FnOnce()) {
     run.until("its folder", || work.runs().len() > before);
     until_second(work, &mut run, 1);
     change();
-    run.ends().exited(0);
+    run.ends().exited(1);
 }
 
 fn durable(run: &Path) -> Value {

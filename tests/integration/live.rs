@@ -112,7 +112,7 @@ fn conclusions_on_the_full_screen_are_whole_in_every_size() {
     for (columns, rows) in [(60, 20), (80, 24), (100, 30)] {
         let run = "run --live --run-time 7 --update-pct 20";
         let shown = OnTerminal::start_in(&work, run, columns, rows);
-        shown.until_it_shows("limited by, after ");
+        shown.until_it_shows("verdict after ");
         let text = shown.text();
         shown.ends(0);
         assert!(!text.contains("..."), "{columns}x{rows}: {text}");

@@ -71,15 +71,29 @@ pub fn data(
     );
     let passes_page_cache = details.direct_io.as_ref().is_some_and(|direct_io| direct_io.used);
     let is_cached = target.cache_bytes.zip(data_bytes).is_some_and(|(cache, data)| cache >= data);
-    let holder_bytes = if passes_page_cache { target.cache_bytes } else { memory_bytes };
+    // A control group's limit holds its page cache, too.
+    let limited_bytes = memory_bytes.map(|all| all.min(host.memory_limit_bytes.unwrap_or(all)));
+    let holder_bytes = if passes_page_cache { target.cache_bytes } else { limited_bytes };
     let verdict = match holder_bytes.zip(data_bytes) {
         _ if is_cached => CheckResult::Note,
+        Some((holder, data)) if data <= holder => CheckResult::Warn,
         Some((holder, data)) if (data as f64) < holder as f64 * TIMES_MEMORY => CheckResult::Note,
         Some(_) => CheckResult::Good,
         None => CheckResult::Unknown,
     };
-    let why = "Reads of data that fit into a cache do not reach the device: a test of physical \
-               reads needs several times as much as the memory that may hold them.";
+    let why = match (is_cached, verdict) {
+        (true, _) => {
+            "The database's cache can hold the data: a run is a test of logical reads, or of redo."
+        }
+        (_, CheckResult::Warn) => {
+            "A run would not be a storage test: memory can hold all of the data, and the page cache \
+             serves the reads."
+        }
+        _ => {
+            "Reads of data that fit into a cache do not reach the device: a test of physical reads \
+             needs several times as much as the memory that may hold them."
+        }
+    };
     // A page cache can be limited for a server on this host that uses it.
     let mut advice = "petal setup --replace -s N --scale SIZE".to_owned();
     if details.local && !details.in_process && !passes_page_cache {
@@ -252,8 +266,12 @@ mod tests {
         let verdict =
             |gib, details: &TargetDetails| data(&target, details, &loaded(gib), &host).verdict;
         assert_eq!(verdict(32, &local), CheckResult::Good);
-        assert_eq!(verdict(8, &local), CheckResult::Note);
-        assert_eq!(verdict(1, &local), CheckResult::Note);
+        assert_eq!(verdict(12, &local), CheckResult::Note);
+        assert_eq!(verdict(8, &local), CheckResult::Warn, "no storage test");
+        assert_eq!(verdict(1, &local), CheckResult::Note, "a logical test");
+        let limited = HostFacts { memory_limit_bytes: Some(2 << 30), ..host.clone() };
+        let check = data(&target, &local, &loaded(8), &limited);
+        assert_eq!(check.verdict, CheckResult::Good, "the control group holds less");
         // Another host's memory is not known.
         assert_eq!(verdict(8, &TargetDetails::default()), CheckResult::Unknown);
         let direct_io = Some(DirectIo { asked: true, used: true, reason: None });

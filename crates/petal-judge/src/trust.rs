@@ -23,7 +23,7 @@ pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 pub(super) const ROWS_MISSING: &str = "rows-missing";
 
 pub(super) fn partial_record(run: &Run) -> Judgement {
-    clear_if(!run.details.rebuilt)?;
+    clear_if(!run.details.rebuilt || run.is_still_running())?;
     let because = run.details.rebuilt_because.unwrap_or(RebuiltBecause::NotWritten);
     warning(
         format!(
@@ -31,17 +31,14 @@ pub(super) fn partial_record(run: &Run) -> Judgement {
             because.words(),
             whole(run.details.timeline.len() as u64)
         ),
-        match because {
-            RebuiltBecause::StillRunning => "Report it again when the run has ended.",
-            _ => "Do not compare it with whole runs; run it again.",
-        },
+        "Do not compare it with whole runs; run it again.",
     )
     .with(json!({ "seconds": run.details.timeline.len() }))
 }
 
 pub(super) fn gaps(run: &Run) -> Judgement {
     let gaps = &run.details.gaps;
-    clear_if(gaps.is_empty())?;
+    clear_if(gaps.is_empty() || run.is_still_running())?;
     let (shown, more) = gaps.split_at(gaps.len().min(GAPS_SHOWN));
     let more = and_more(", ", more.len());
     warning(
@@ -224,6 +221,7 @@ pub(super) fn short_run(run: &Run) -> Judgement {
     clear_if(run.summary.setting_number("work_loop").unwrap_or(0.0) > 0.0)?;
     let elapsed_s = run.summary.elapsed_s;
     let seconds = match run.summary.setting_number("run_time") {
+        Some(asked_s) if run.is_still_running() => asked_s,
         // No longer than it was to be, however late its last operation ended; a session that slept
         // to the end ran to the end.
         Some(asked_s) => run.details.last_done_s.unwrap_or(0.0).max(elapsed_s).min(asked_s),
@@ -232,7 +230,10 @@ pub(super) fn short_run(run: &Run) -> Judgement {
     // Clocks end a timed run a little before or after its time.
     clear_if(seconds >= RUN_TIME_S_MIN - CLOCK_SLACK_S)?;
     warning(
-        format!("{seconds:.1} s is a short run: caches, drives and checkpoints have not settled"),
+        format!(
+            "{} s is too short: caches, drives and checkpoints may not have settled",
+            decimal(seconds, 0)
+        ),
         "Use RUN_TIME=300 or more for figures to rely on.",
     )
     .with(json!({ "seconds": seconds }))
@@ -241,7 +242,7 @@ pub(super) fn short_run(run: &Run) -> Judgement {
 pub(super) fn single_run(run: &Run) -> Judgement {
     clear_if(run.details.repeats > 1)?;
     info(
-        "one run proves nothing: how much the next one would differ is unknown".to_owned(),
+        "one run shows no spread: how much the next one would differ is unknown".to_owned(),
         "Use REPEATS=3 or more before comparing.",
     )
     .with(json!({ "repeats": run.details.repeats }))

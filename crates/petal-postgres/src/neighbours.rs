@@ -67,7 +67,8 @@ impl KnownNeighbours for Postgres {
     }
 }
 
-const INDEX: &str = "petal_neighbour";
+/// Index that a neighbour builds on the column of the own one.
+pub const INDEX: &str = "petal_neighbour";
 
 fn index(schema: u32) -> String {
     format!("{}.{INDEX}", schema::name(schema))

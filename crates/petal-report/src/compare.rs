@@ -18,6 +18,9 @@ use petal_model::record::Severity;
 /// Longest value in the table of differences; a longer one is cut.
 const VALUE_LETTERS_MAX: usize = 36;
 
+/// Cells of a limit that are named.
+const REASONS_MAX: usize = 8;
+
 /// The columns of the CSV after the factors.
 const CSV_FIGURES: &str = "metric side baseline_runs baseline_mean baseline_low baseline_high runs \
                            mean low high change_pct change_low_pct change_high_pct p p_corrected \
@@ -241,7 +244,7 @@ pub(super) fn verdicts(out: &mut String, held: &[LimitResult]) {
     for one in held {
         let word = outcome(one);
         let because = if one.because.is_empty() { "" } else { ": " };
-        let line = format!("{}{because}{}", one.limit, one.because.join("; "));
+        let line = format!("{}{because}{}", one.limit, reasons(one));
         out.push_str(&paragraph(&format!("{word:<14}"), "              ", &line));
     }
 }
@@ -254,10 +257,15 @@ pub(super) fn outcome(held: &LimitResult) -> &'static str {
     }
 }
 
+/// The cells that decided a limit; many are counted.
+fn reasons(held: &LimitResult) -> String {
+    let (shown, more) = held.because.split_at(held.because.len().min(REASONS_MAX));
+    shown.join("; ") + &petal_judge::and_more("; ", more.len())
+}
+
 /// A row per limit, with the cells that decided it.
 pub(super) fn limit_table(held: &[LimitResult]) -> Table {
-    let row =
-        |one: &LimitResult| [outcome(one).to_owned(), one.limit.clone(), one.because.join("; ")];
+    let row = |one: &LimitResult| [outcome(one).to_owned(), one.limit.clone(), reasons(one)];
     Table::headed("outcome | limit | because").with_rows(held.iter().map(row))
 }
 
@@ -484,8 +492,11 @@ update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,ru
         let comparison = compare(&sides, &rules).unwrap();
         assert!(csv(&comparison).unwrap().contains(",paired,significant,3\n"));
         let shown = render(&comparison, &[]);
-        let rows = shown.lines().filter(|line| line.ends_with(" in turn"));
-        insta::assert_snapshot!(rows.collect::<Vec<_>>().join("\n"), @"");
+        let rows = shown.lines().filter(|line| line.contains(" rounds)"));
+        insta::assert_snapshot!(rows.collect::<Vec<_>>().join("\n"), @"
+        all   4  115  20.5  3  55.0  17.4     -50.1  -56.2  -43.2  0.0019  yes (paired, 3 rounds)
+        all   4  8.00  1.30  3  5.67  12.3     -32.0     -   -  -  unknown (paired, 3 rounds)
+        ");
         insta::assert_snapshot!(comparison.notes[..2].join("\n"), @"
         unpaired: side b, all: piops of 3 rounds, of 4 and 3 runs; side b, all: writes_s of 3 rounds, of 4 and 3 runs; the change is of these rounds alone, the means are of all runs
         no-ratio: side b, all: writes_s; a round has no ratio, because a figure of it is not above zero; rounds without it make it known: the change compares the rounds' means, and its significance is unknown

@@ -162,11 +162,68 @@ fn read_junit(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
     all
 }
 
+/// A side with a run for each of many cells, whose name is long.
+fn many_cells(name: &str, factor: f64, ids: &[&str]) -> ComparedSide {
+    let cell = |at: usize| Observation {
+        factors: [("array", "north-array-with-a-long-name".to_owned()), ("volume", at.to_string())]
+            .map(|(key, value)| (key.to_owned(), value))
+            .into(),
+        metrics: [("reads_s", 1000.0), ("read_us", 300.0)]
+            .map(|(name, value)| (name.to_owned(), value * factor))
+            .into(),
+        warnings: ids.iter().map(|id| (*id).to_owned()).collect(),
+        ..Observation::default()
+    };
+    let runs = (0..600).flat_map(|at| {
+        [0.99, 1.0, 1.01].map(|by| {
+            let mut seen = cell(at);
+            seen.metrics.values_mut().for_each(|value| *value *= by);
+            seen
+        })
+    });
+    ComparedSide { name: name.to_owned(), observations: runs.collect() }
+}
+
+#[test]
+fn a_comment_is_never_too_long_whatever_failed() {
+    let sides = [many_cells("before", 1.0, &[]), many_cells("after", 0.8, &[])];
+    let comparison = compare(&sides, &Rules::default()).unwrap();
+    let held = held(&comparison, &["reads_s < -5%", "read_us < -5%"]);
+    assert!(held.iter().all(|one| one.because.len() > 600), "every cell failed");
+    let comment = markdown::comparison(&comparison, &held);
+    assert!(comment.len() < 65_536, "{} bytes", comment.len());
+    assert!(comment.contains("and 593 more"), "{}", &comment[..2000]);
+    let text = crate::compare::render(&comparison, &held);
+    let limits = text.split("LIMITS").nth(1).unwrap().split("READS_S").next().unwrap();
+    assert!(limits.lines().count() < 30, "{limits}");
+    // Names alone may be longer than a comment.
+    let named = |name: &str| many_cells(&format!("{name} {}", "x".repeat(40_000)), 1.0, &[]);
+    let comparison = compare(&[named("a"), named("b")], &Rules::default()).unwrap();
+    let comment = markdown::comparison(&comparison, &[]);
+    assert!(comment.len() < 65_536, "{} bytes", comment.len());
+    let (open, close) = (comment.matches("<details>"), comment.matches("</details>"));
+    assert_eq!(open.count(), close.count());
+}
+
+#[test]
+fn a_verdict_is_the_first_suite_of_junit_and_skipped() {
+    let sides = ["a", "b"].map(|name| many_cells(name, 1.0, &["cached-by-os"]));
+    let comparison = compare(&sides, &Rules::default()).unwrap();
+    let held = held(&comparison, &["reads_s < -5%"]);
+    let xml = junit("petal compare", comparison.verdict.as_ref(), &held);
+    let all = read_junit(&xml);
+    assert_eq!(all[1].1["name"], "verdict");
+    let (name, skipped) = &all[3];
+    assert_eq!(name, "skipped");
+    assert!(skipped["message"].contains("Not a storage test: "), "{skipped:?}");
+    assert!(all.iter().all(|(name, _)| name != "failure"), "no gate is made of it");
+}
+
 #[test]
 fn junit_has_a_case_for_each_cell_of_each_limit() {
     let comparison = compression();
     let held = held(&comparison, &["reads_s < -25%", "reads_s < -50%"]);
-    let text = junit("petal compare", &held);
+    let text = junit("petal compare", None, &held);
     read_junit(&text);
     insta::assert_snapshot!(text, @r#"
     <?xml version="1.0" encoding="UTF-8"?>
@@ -190,7 +247,7 @@ fn junit_has_a_case_for_each_cell_of_each_limit() {
 #[test]
 fn a_night_without_a_run_is_a_skipped_case() {
     let reported = nights();
-    let text = junit("petal history", &[reported.hold(&"piops < -5%".parse().unwrap())]);
+    let text = junit("petal history", None, &[reported.hold(&"piops < -5%".parse().unwrap())]);
     read_junit(&text);
     insta::assert_snapshot!(text, @r#"
     <?xml version="1.0" encoding="UTF-8"?>
@@ -245,7 +302,7 @@ fn hostile_names_are_text_in_every_form() {
     comparison.cells[0].factors = vec![(HOSTILE.to_owned(), HOSTILE.to_owned())];
     comparison.notes.push(HOSTILE.to_owned());
     let held = held(&comparison, &["reads_s < -5%"]);
-    let xml = read_junit(&junit(HOSTILE, &held));
+    let xml = read_junit(&junit(HOSTILE, None, &held));
     assert!(xml.iter().any(|(_, attributes)| {
         attributes.get("name").is_some_and(|name| name.contains("<script>alert(1)"))
     }));
@@ -305,7 +362,7 @@ proptest! {
             }
         }
         let held = held(&comparison, &["piops < -5%"]);
-        let cases = read_junit(&junit("petal compare", &held));
+        let cases = read_junit(&junit("petal compare", None, &held));
         prop_assert_eq!(
             cases.iter().any(|(element, _)| element == "failure"),
             held[0].outcome == LimitOutcome::Failed

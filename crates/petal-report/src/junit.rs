@@ -1,11 +1,19 @@
 //! Limits as JUnit XML: a suite for each limit, a test case for each cell that it was held against.
 
 use super::charts::escape;
+use petal_judge::compare::ComparisonVerdict;
 use petal_judge::compare::limits::{LimitCase, LimitOutcome, LimitResult};
 
-/// A broken limit is a failure, an inconclusive one is skipped, with the reason. There are no times:
-/// the measurements were not timed as tests.
-pub fn junit(command: &str, held: &[LimitResult]) -> String {
+/// A broken limit is a failure, an inconclusive one is skipped, with the reason. A verdict that the
+/// runs are no storage tests is the first suite, with a skipped case. There are no times: the
+/// measurements were not timed as tests.
+pub fn junit(command: &str, verdict: Option<&ComparisonVerdict>, held: &[LimitResult]) -> String {
+    let verdict = verdict.map(|verdict| {
+        let (outcome, place) = (LimitOutcome::Inconclusive, "storage".to_owned());
+        let cases = vec![LimitCase { outcome, place, words: verdict.words.clone() }];
+        LimitResult { limit: "verdict".to_owned(), outcome, because: Vec::new(), cases }
+    });
+    let held: Vec<LimitResult> = verdict.into_iter().chain(held.iter().cloned()).collect();
     let suites: String = held.iter().enumerate().map(|(at, one)| suite(command, at, one)).collect();
     let all = || held.iter().flat_map(|one| &one.cases);
     let failed = all().filter(|case| case.outcome == LimitOutcome::Failed).count();

@@ -8,18 +8,19 @@ use super::numbers::{or_dash, rate};
 use super::table::{Table, markdown};
 use petal_judge::compare::history::History;
 use petal_judge::compare::limits::LimitResult;
-use petal_judge::compare::{Comparison, label};
+use petal_judge::compare::{Comparison, ComparisonVerdict, label};
 use petal_model::numbers::signed_percent;
 
 /// Rows of the table that is not folded.
 const ROWS_MAX: usize = 16;
 /// Rows of a folded table.
 const FOLDED_ROWS_MAX: usize = 100;
-/// A comment on GitHub has at most 65,536 letters.
-const LETTERS_MAX: usize = 50_000;
+/// A comment on GitHub has at most 65,536 letters. Folded tables leave room for lists.
+const LETTERS_MAX: usize = 60_000;
+const LETTERS_OF_TABLES_MAX: usize = 45_000;
 
 pub fn comparison(comparison: &Comparison, held: &[LimitResult]) -> String {
-    let mut out = opening(&of_comparison(comparison), held);
+    let mut out = opening(&of_comparison(comparison), comparison.verdict.as_ref(), held);
     let heading = "figure | cell | A: | B: | change %: | from: | to:";
     let several = comparison.sides.len() > 2;
     let mut all = different(comparison);
@@ -50,11 +51,11 @@ pub fn comparison(comparison: &Comparison, held: &[LimitResult]) -> String {
     let notes = comparison.effects.iter().chain(&comparison.notes).cloned();
     fold_list(&mut out, "Findings", &notes.chain(findings).collect::<Vec<_>>());
     fold_tables(&mut out, "What differs", [(String::new(), difference_table(comparison))]);
-    out
+    fitting(out)
 }
 
 pub fn history(history: &History, held: &[LimitResult]) -> String {
-    let mut out = opening(&of_history(history), held);
+    let mut out = opening(&of_history(history), history.verdict.as_ref(), held);
     let changed = history.series.iter().flat_map(|series| {
         series.changes.iter().map(move |it| {
             let [change, from, to] = shifted(it.shift);
@@ -71,7 +72,18 @@ pub fn history(history: &History, held: &[LimitResult]) -> String {
     });
     fold_tables(&mut out, "All figures", figures);
     fold_list(&mut out, "Findings", &history.notes);
-    out
+    fitting(out)
+}
+
+/// A comment as long as one may be: the rest is cut between two lines.
+fn fitting(mut out: String) -> String {
+    if out.len() <= LETTERS_MAX {
+        return out;
+    }
+    let end = out.bytes().take(LETTERS_MAX).rposition(|byte| byte == b'\n');
+    out.truncate(end.map_or(0, |line| line + 1));
+    let open = out.matches("<details>").count() - out.matches("</details>").count();
+    out + &"\n</details>\n".repeat(open) + "\nThe comment ends here: --json has all of it.\n"
 }
 
 /// Formats a change and its interval.
@@ -81,9 +93,12 @@ fn percents(share: f64, interval: Option<(f64, f64)>) -> [String; 3] {
     [percent(share), or_dash(low, percent), or_dash(high, percent)]
 }
 
-/// Returns the answer, and the outcomes of limits.
-fn opening(answer: &str, held: &[LimitResult]) -> String {
+/// Returns the answer with the command to type next, and the outcomes of limits.
+fn opening(answer: &str, verdict: Option<&ComparisonVerdict>, held: &[LimitResult]) -> String {
     let mut out = format!("**{}**\n", markdown(answer));
+    if let Some(verdict) = verdict.filter(|verdict| !verdict.next.is_empty()) {
+        out.push_str(&format!("\nNext: `{}`\n", verdict.next.replace('`', "'")));
+    }
     add_table(&mut out, &limit_table(held), ROWS_MAX);
     out
 }
@@ -118,7 +133,7 @@ fn fold_tables(out: &mut String, summary: &str, tables: impl IntoIterator<Item =
     for (name, table) in tables.into_iter().filter(|(_, table)| !table.is_empty()) {
         let mut part = if name.is_empty() { name } else { format!("\n{}\n", markdown(&name)) };
         add_table(&mut part, &table, FOLDED_ROWS_MAX);
-        if out.len() + body.len() + part.len() > LETTERS_MAX {
+        if out.len() + body.len() + part.len() > LETTERS_OF_TABLES_MAX {
             left_out += 1;
         } else {
             body.push_str(&part);

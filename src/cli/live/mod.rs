@@ -208,7 +208,7 @@ impl Live {
     }
 
     pub fn heading(&self, heading: &str) {
-        self.shared.state.lock().heading = heading.trim_end_matches(" | ").to_owned();
+        self.shared.state.lock().heading = heading.trim_end_matches(", ").to_owned();
     }
 
     pub fn advance(&self, units: u64) {

@@ -6,8 +6,9 @@ use std::iter::repeat_n;
 use std::path::Path;
 
 use petal_judge::petals::{PetalLine, Petals, Point};
+use petal_model::record::headline::{Headline, Validity, Verdict};
 use petal_model::record::sweep::CellRun;
-use petal_model::record::{RebuiltBecause, Run, Second, Severity};
+use petal_model::record::{Run, Second, Severity};
 use petal_model::settings::printable::printable_line;
 use petal_model::stats::histogram::LatencySummary;
 use petal_report::numbers::{counted, decimal, micros, or_dash, rate, span};
@@ -183,8 +184,8 @@ impl Picture {
         self.run_heading(title, run);
         let Some(known) = run.known() else { return };
         self.wrap(Tone::Plain, "", "  ", &target_words(known));
-        // The charts' headings, the table of the layers, and two rows of conclusions.
-        let space = body.saturating_sub(self.rows.len() + 8);
+        // The charts' headings, the table of the layers, and three rows of conclusions.
+        let space = body.saturating_sub(self.rows.len() + 9);
         let (upper, lower) = ((space * 2 / 5).max(1), (space / 4).max(1));
         self.charts(run, upper, lower);
         for row in layers(run, known, self.size.columns) {
@@ -248,17 +249,22 @@ impl Picture {
     /// others.
     fn conclusions(&mut self, judged: Option<&Run>, end: usize) {
         let Some(run) = judged else {
-            return self.put(Tone::Plain, "limited by: not judged yet");
+            return self.put(Tone::Plain, "not judged yet");
         };
-        let so_far = match run.details.rebuilt_because {
-            Some(RebuiltBecause::StillRunning) => format!(", after {:.0} s", run.summary.elapsed_s),
-            _ => String::new(),
+        let so_far = match run.is_still_running() {
+            true => format!(" after {:.0} s", run.summary.elapsed_s),
+            false => String::new(),
         };
-        let limit = run.summary.limited_by.as_ref().map_or("-", |limit| limit.words.as_str());
-        self.wrap(Tone::Heading, "", "  ", &format!("limited by{so_far}: {limit}"));
-        // A run that goes on is no whole record, which needs no words here.
-        let is_shown = |id: &str| so_far.is_empty() || !["partial-record", "gaps"].contains(&id);
-        let findings = run.summary.findings.iter().filter(|finding| is_shown(&finding.id));
+        let headline = petal_judge::headline(run);
+        let verdict = headline.verdict.sentence();
+        self.wrap(
+            verdict_tone(&headline.verdict),
+            "",
+            "  ",
+            &format!("verdict{so_far}: {verdict}"),
+        );
+        self.wrap(Tone::Heading, "", "  ", &format!("limited by: {}", headline.limited_by.words));
+        let findings = run.summary.findings.iter();
         let (mut tones, mut texts) = (Vec::new(), Vec::new());
         for finding in findings {
             let text = format!("{}: {}", finding.id, finding.message);
@@ -331,22 +337,31 @@ impl Picture {
         match &live.cell {
             None => self.put(Tone::Plain, "now   no cell runs"),
             Some((cell, run)) => {
-                let state = format!("{}: {}", words(cell), state_words(run));
+                // The heading has the time that is left.
+                let state = format!("{}: {}", words(cell), progress_words(run));
                 self.wrap(Tone::Plain, "now   ", "      ", &state);
                 let newest = run.seconds.back();
-                let figure =
-                    |figure: fn(&Second) -> Option<f64>| or_dash(newest.and_then(figure), rate);
+                let figure = |figure: fn(&Second) -> Option<f64>, unit: &str| {
+                    newest.and_then(figure).map(|value| format!("{}{unit}", rate(value)))
+                };
                 let worst = newest.and_then(worst_latency);
-                let limit = run.judged.as_ref().and_then(|run| run.summary.limited_by.as_ref());
-                let figures = format!(
-                    "{} operations/s, {} PIOPS, slowest kind's p99 {} us",
-                    figure(operations),
-                    figure(piops),
-                    or_dash(worst, micros),
-                );
-                self.wrap(Tone::Plain, "      ", "      ", &figures);
-                let limit = limit.map_or("not judged yet", |limit| limit.words.as_str());
-                self.wrap(Tone::Plain, "      ", "        ", &format!("limited by: {limit}"));
+                let figures = [
+                    figure(operations, " operations/s"),
+                    figure(piops, " PIOPS"),
+                    worst.map(|us| format!("slowest kind's p99 {} us", micros(us))),
+                ];
+                let figures: Vec<String> = figures.into_iter().flatten().collect();
+                if !figures.is_empty() {
+                    self.wrap(Tone::Plain, "      ", "      ", &figures.join(", "));
+                }
+                match run.judged.as_ref().map(petal_judge::headline) {
+                    None => self.put(Tone::Plain, "      not judged yet"),
+                    Some(Headline { verdict, limited_by, .. }) => {
+                        let words =
+                            format!("{}; limited by: {}", verdict.sentence(), limited_by.words);
+                        self.wrap(verdict_tone(&verdict), "      ", "        ", &words);
+                    }
+                }
             }
         }
         let last = live.lacks_peak_run().then_some(None);
@@ -354,11 +369,11 @@ impl Picture {
         let next = next.filter(|cell| now.as_ref() != Some(cell)).take(3);
         let next: Vec<String> = next.map(|cell| words(&cell)).collect();
         let next = match next.is_empty() {
-            false => next.join("; "),
-            true if live.swept.sweep.plan.design.is_grid() => "nothing".to_owned(),
-            true => "chosen when this cell has ended".to_owned(),
+            false => format!("next  {}", next.join("; ")),
+            true if live.swept.sweep.plan.design.is_grid() => "      last run".to_owned(),
+            true => "next  chosen when this cell has ended".to_owned(),
         };
-        self.put(Tone::Plain, &format!("next  {next}"));
+        self.put(Tone::Plain, &next);
     }
 }
 
@@ -409,7 +424,30 @@ fn point_row(point: &Point) -> String {
     let read_us = or_dash(point.read_us.as_ref(), |estimate| micros(estimate.mean));
     let runs = point.sources.len();
     let sessions = counted(point.sessions, "session");
-    format!("   {sessions} x {runs}: {piops} PIOPS, {read_us} us a read")
+    let runs = counted(runs as u64, "run");
+    let struck = point.not_storage.as_ref();
+    let struck =
+        struck.map_or(String::new(), |id| format!("not a storage test ({id}), no result: "));
+    format!("   {sessions}, {runs}: {struck}{piops} PIOPS, {read_us} us a read")
+}
+
+fn verdict_tone(verdict: &Verdict) -> Tone {
+    match verdict.validity {
+        Validity::Valid => Tone::Heading,
+        Validity::NotStorage => Tone::Warning,
+        Validity::Invalid => Tone::Error,
+    }
+}
+
+/// State of a run, with the part of its planned time that is over.
+fn progress_words(run: &LiveRun) -> String {
+    match run.left() {
+        Some(left) if !run.is_over && !left.is_zero() => {
+            let elapsed_s = run.elapsed_s();
+            format!("{elapsed_s:.0} of {:.0} s", elapsed_s + left.as_secs_f64())
+        }
+        _ => state_words(run),
+    }
 }
 
 /// State and remaining time of a run.

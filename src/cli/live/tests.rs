@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use petal_engine::{Progress as _, ProgressUnit, Silent};
+use petal_model::record::headline::Verdict;
 use petal_model::record::sweep::{self, SweepCell};
 use petal_model::record::{self, Finding, RecordFolder, Severity, Status, fixture};
 
@@ -79,7 +80,8 @@ fn a_run_in_80_columns_and_24_rows() {
         "requests in flight at the device ",
         "processors busy, % ",
         "asked by petal, rows",
-        "limited by, after 40 s: ",
+        "\nverdict after 40 s: ",
+        "limited by: ",
         "\u{2588}",
     ];
     assert!(needed.iter().all(|words| text.contains(words)), "{text}");
@@ -94,14 +96,17 @@ fn conclusions_are_whole_or_counted() {
     let summary = &mut live.judged.as_mut().unwrap().summary;
     let words =
         "reads waited for (63 % of DB time), by an experiment that slowed each of the layers";
-    summary.limited_by.as_mut().unwrap().words = words.to_owned();
+    let headline = summary.headline.as_mut().unwrap();
+    headline.limited_by.words = words.to_owned();
+    headline.verdict =
+        Verdict { words: "valid test of the device".to_owned(), ..Verdict::default() };
     let finding = Finding { severity: Severity::Warning, ..summary.findings[0].clone() };
     let message = |at| format!("{}the last word {at}", "one of many words, ".repeat(8));
     summary.findings = (0..4)
         .map(|at| Finding { id: format!("id{at}"), message: message(at), ..finding.clone() })
         .collect();
     let note = "a note of the run, with a next step that nobody should have to guess at all";
-    for (columns, rows, whole) in [(60, 20, 0), (80, 24, 1), (100, 30, 3), (100, 60, 4)] {
+    for (columns, rows, whole) in [(60, 20, 0), (80, 24, 1), (100, 28, 3), (100, 60, 4)] {
         let drawn = shown(&state, &[note.to_owned()], size(columns, rows, true));
         let text = text(&drawn);
         assert_eq!(drawn.len(), rows, "{text}");
@@ -146,8 +151,9 @@ fn a_sweep_in_80_columns_and_24_rows_without_unicode() {
     let (_folder, state) = sweep(&dir);
     let text = text(&shown(&state, &[], size(80, 24, false)));
     assert!(text.starts_with("petal run sweep-sqlite: 4 of 6 runs done, about "), "{text}");
-    let needed = ["now   sessions ", "round 2: 10 s, 50 s left", "next  sessions ", " PIOPS, "];
+    let needed = ["now   sessions ", "round 2: 10 of 60 s\n", "next  sessions ", " PIOPS, "];
     assert!(needed.iter().all(|words| text.contains(words)), "{text}");
+    assert_eq!(text.matches(" left").count(), 1, "one clock: {text}");
 }
 
 #[test]
@@ -169,7 +175,10 @@ fn each_line_of_a_sweep_is_named_in_80_columns_and_24_rows() {
     let limit = "reads waited for (63 % of DB time), by an experiment that slowed each layer";
     let (_, run) = live.cell.as_mut().unwrap();
     run.judge();
-    run.judged.as_mut().unwrap().summary.limited_by.as_mut().unwrap().words = limit.to_owned();
+    let headline = run.judged.as_mut().unwrap().summary.headline.as_mut().unwrap();
+    headline.limited_by.words = limit.to_owned();
+    headline.verdict =
+        Verdict { words: "valid test of the device".to_owned(), ..Verdict::default() };
     for (columns, rows) in [(60, 20), (80, 24), (100, 30)] {
         let text = self::text(&shown(&state, &[], size(columns, rows, true)));
         assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
@@ -198,7 +207,8 @@ fn every_size_is_filled_and_ends_with_the_keys() {
                 assert!(!text.lines().any(is_wide), "{size:?}:\n{text}");
                 assert!(has_unicode || text.is_ascii(), "{text}");
                 if columns >= 80 {
-                    let needed = ["limited by", "operations/s", "a note", "left"];
+                    let needed = ["judged", "operations/s", "a note", "left"];
+                    let text = text.replace("verdict", "judged");
                     assert!(needed.iter().all(|words| text.contains(words)), "{size:?}:\n{text}");
                 }
             }

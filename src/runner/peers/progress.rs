@@ -2,6 +2,7 @@
 //! bytes, and the first one shows their sum.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -118,8 +119,8 @@ impl Watch for CombinedProgress<'_> {
         self.shown.error(message);
     }
 
-    fn heading(&self, heading: &str) {
-        self.shown.heading(heading);
+    fn heading(&self, heading: &str, after: Duration) {
+        self.shown.heading(heading, after);
     }
 
     fn leave(&self, message: &str) -> ! {

@@ -13,12 +13,10 @@ use super::together;
 use petal_judge::break_point::{self, LoadHeld};
 use petal_judge::next_cell::CellReading;
 use petal_model::numbers::decimal;
-use petal_model::record::observation::{Observation, metric};
 use petal_model::record::sweep::{self as kept, CellFailure, CellRun, SweepCell};
 use petal_model::record::sweep_order::{OVERHEAD_GUESSED, Pace, left};
 use petal_model::record::{RecordError, RecordFolder, Run, Status};
 use petal_model::settings::Settings;
-use petal_report::numbers::{micros, or_dash, rate, span};
 
 /// Runs the remaining cells, until a signal. Returns failures that affect no figure: hooks,
 /// reports. An error means that the sweep cannot continue now; the same command resumes it.
@@ -36,10 +34,9 @@ pub fn run(
         if context.caller.is_interrupted() {
             return Ok(failures);
         }
-        let time_left =
-            pace.left((all + 1).saturating_sub(number), run_time(planned)) + peak_run_left(held);
+        let after = pace.left(all.saturating_sub(number), run_time(planned)) + peak_run_left(held);
         let all = queue.words(all);
-        watch.heading(&format!("cell {number} of {all}, {} left | ", span(time_left)));
+        watch.heading(&format!("cell {number} of {all}, "), after);
         let began = Instant::now();
         let ended = match (changes.as_deref_mut(), planned.settings(cell_run.number)) {
             (Some(changes), Some(cell)) => changes.apply(&cell.server_settings),
@@ -49,7 +46,7 @@ pub fn run(
             return Ok(failures);
         }
         let ended = ended.and_then(|()| run_cell(planned, held, cell_run, context));
-        watch.heading("");
+        watch.heading("", Duration::ZERO);
         match ended {
             Ok(None) => return Ok(failures),
             Ok(Some((run, failure))) => {
@@ -212,14 +209,12 @@ fn check_reachable(
 /// Describes an ended cell in one line.
 fn line(number: usize, all: &str, held: &SweepFolder, run: &Run) -> String {
     let Some(cell) = held.sweep.cells.last() else { return String::new() };
-    let seen = Observation::of_run("", Vec::new(), run);
     let factors: Vec<String> =
         cell.factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
     format!(
-        "{number} of {all}: {}: {} PIOPS, {} us a read{}",
+        "{number} of {all}: {}: {}{}",
         factors.join(", "),
-        or_dash(seen.metric(metric::PIOPS), rate),
-        or_dash(seen.metric(metric::READ_US), micros),
+        petal_judge::headline(run).brief(),
         if cell.status == Status::Complete { "" } else { ", FAILED" },
     )
 }

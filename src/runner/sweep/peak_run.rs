@@ -35,7 +35,7 @@ pub(super) fn run(
     else {
         context
             .watch
-            .error("the last run is not made: no cell has PIOPS, so the peak is not known");
+            .error("the last run is not made: no cell is a storage test with PIOPS, so the peak is not known");
         return Ok(None);
     };
     let seconds = held.sweep.plan.peak_run_s;
@@ -52,14 +52,14 @@ pub(super) fn run(
         "last run, at the peak ({factors}): {seconds} s, the second half with experiments that \
          show what limits it"
     ));
-    context.watch.heading("last run | ");
+    context.watch.heading("last run, ", Duration::ZERO);
     if dir.join(PEAK_RUN).exists() {
         kept::set_aside(&sweep, PEAK_RUN)?; // Its record is damaged.
     }
     let begin = || kept::begin_cell(&sweep, PEAK_RUN);
     let cell_run = CellRun { number: cell.number, repeat: 1 };
     let ended = drive(planned, settings, cell_run, begin, context);
-    context.watch.heading("");
+    context.watch.heading("", Duration::ZERO);
     let done = match ended {
         Err(error) if error.is_interrupted() => return Ok(None),
         ended => ended?,

@@ -467,6 +467,43 @@ mod tests {
         runs.flat_map(|(night, values)| values.iter().map(move |v| (night, v))).map(run).collect()
     }
 
+    #[test]
+    fn groups_are_made_by_run_and_by_name() {
+        let run = |at: u32, name: &str| Observation {
+            source: format!("results/202611{at:02}T020000Z-{name}"),
+            started_at: Some(format!("2026-11-{at:02}T02:00:00Z")),
+            metrics: [(metric::PIOPS.to_owned(), f64::from(at))].into(),
+            ..Observation::default()
+        };
+        let seen = [run(1, "before"), run(2, "before"), run(3, "after")];
+        let groups = |by: &str| -> Vec<(String, usize)> {
+            let steps = history(&seen, by, &[]).unwrap().series.remove(0).steps;
+            steps.into_iter().map(|step| (step.group, step.figures.values.len())).collect()
+        };
+        assert_eq!(groups(NAME), [("before".to_owned(), 2), ("after".to_owned(), 1)]);
+        assert_eq!(groups(RUN).len(), 3);
+        assert_eq!(groups(RUN)[0].0, "results/20261101T020000Z-before");
+    }
+
+    #[test]
+    fn a_night_of_zeros_fails_and_one_from_the_page_cache_is_no_storage_test() {
+        let level: [&[f64]; 2] = [&[100.0, 101.0, 99.0], &[100.0, 99.5, 100.5]];
+        let fallen = nights(&[level[0], level[1], &[0.0, 0.0, 0.0]]);
+        assert_eq!(held(&fallen, "piops < -5%"), Failed);
+        assert_eq!(held(&fallen[3..], "piops < -5%"), Failed, "two groups show no spread");
+        let mut cached = nights(&[level[0], level[1], &[200.0, 201.0, 202.0]]);
+        for seen in cached.iter_mut().rev().take(3) {
+            seen.warnings.push("cached-by-os".to_owned());
+        }
+        let piops = [metric::PIOPS.to_owned()];
+        let found = history(&cached, DAY, &piops).unwrap();
+        assert!(found.verdict.as_ref().unwrap().words.starts_with("Not a storage test: "));
+        assert_eq!(found.series[0].steps.len(), 2, "it is in no figure");
+        let held = found.hold(&"piops < -5%".parse().unwrap());
+        assert_eq!(held.outcome, Inconclusive);
+        assert_eq!(held.because, ["all: 2026-11-03 not a storage test"]);
+    }
+
     fn held(seen: &[Observation], limit: &str) -> LimitOutcome {
         let piops = [metric::PIOPS.to_owned()];
         history(seen, DAY, &piops).unwrap().hold(&limit.parse().unwrap()).outcome

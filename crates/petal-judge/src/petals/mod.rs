@@ -53,7 +53,7 @@ pub struct Point {
     pub served_by: Option<String>,
     /// The limit that most of its repeats met; None if unknown.
     pub limited_by: Option<String>,
-    /// The finding by which one of its runs is no storage test; None if all are.
+    /// The finding that makes one of its runs no storage test; None if all are.
     pub not_storage: Option<String>,
     /// Duration of its runs, in seconds.
     pub elapsed_s: Option<Estimate>,

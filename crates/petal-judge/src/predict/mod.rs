@@ -116,6 +116,8 @@ struct LineCells {
     cells: Vec<CellFigures>,
     /// Median deviation of repeats, as a share; None without repeats.
     noise: Option<f64>,
+    /// The finding that makes a point no storage test.
+    not_storage: Option<String>,
 }
 
 impl LineCells {
@@ -137,7 +139,9 @@ impl LineCells {
         let update_pct = line.factors.iter().find(|(key, _)| key == UPDATE_PCT);
         let update_pct: Option<f64> = update_pct.and_then(|(_, value)| value.parse().ok());
         let variations = line.points.iter().filter_map(|point| point.piops.as_ref()?.variation());
+        let not_storage = line.points.iter().find_map(|point| point.not_storage.clone());
         Self {
+            not_storage,
             name: line.name.clone(),
             update_share: update_pct.unwrap_or(0.0) / 100.0,
             cells: line.points.iter().filter_map(cell).collect(),
@@ -396,6 +400,10 @@ impl PredictedGroup<'_> {
             predicted: Vec::new(),
         };
         predicted.refused = match best {
+            _ if line.not_storage.is_some() => Some(format!(
+                "it is no storage test ({}); its PIOPS are a cache's",
+                line.not_storage.as_deref().unwrap_or_default()
+            )),
             None => Some(format!(
                 "it has {} with PIOPS; a prediction and its test take {CELLS_MIN}: name a sweep with more \
                  session counts, or a folder of such runs",

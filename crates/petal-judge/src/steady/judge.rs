@@ -28,6 +28,7 @@ pub fn window(run: &Run) -> (f64, f64) {
 pub(crate) fn unstable(run: &Run) -> Judgement {
     let (from_s, to_s) = window(run);
     match steadiness(&run.details.timeline, from_s, to_s) {
+        Steadiness::TooShort { .. } if run.is_still_running() => unknown("the run goes on"),
         // One finding for one fact: the run itself is too short.
         Steadiness::TooShort { .. } if trust::short_run(run).is_ok() => {
             unknown("the run is too short, see short-run")

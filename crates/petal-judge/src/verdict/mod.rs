@@ -24,7 +24,7 @@ use petal_model::record::headline::{
     Validity, Verdict, VerdictReason,
 };
 use petal_model::record::observation::Observation;
-use petal_model::record::{Finding, HeadlineWindow, RebuiltBecause, Run, Status, Window};
+use petal_model::record::{Finding, HeadlineWindow, Run, Status, Window};
 
 /// Judges a run: puts its findings, the source of its reads, its limit and its headline into its
 /// summary.
@@ -49,7 +49,7 @@ pub fn headline(run: &Run) -> Headline {
     run.summary.headline.clone().unwrap_or_else(|| made(run))
 }
 
-/// The finding by which a run that was to read from storage did not; None for any other run. A row
+/// The finding that makes a run no storage test; None for any other run. A row
 /// of a table has no verdict, but the ids of its findings or the source of its reads.
 pub fn not_storage(seen: &Observation) -> Option<&str> {
     if let Some(headline) = &seen.headline {
@@ -105,9 +105,9 @@ fn decide(run: &Run, shown: &Run, served_by: &ServedBy, limited_by: &LimitedBy) 
 
 /// Words for a valid run that did not end as planned.
 fn ended(run: &Run) -> &'static str {
-    match (run.summary.status, run.details.rebuilt_because) {
-        (Status::Interrupted, Some(RebuiltBecause::StillRunning)) => ", so far",
-        (Status::Interrupted, _) => ", interrupted",
+    match run.summary.status {
+        Status::Interrupted if run.is_still_running() => ", so far",
+        Status::Interrupted => ", interrupted",
         _ => "",
     }
 }

@@ -232,6 +232,29 @@ impl HeadlineFigures {
     }
 }
 
+impl Headline {
+    /// The verdict and the figure of the requested kind of test.
+    pub fn brief(&self) -> String {
+        let reason = self.verdict.reason.as_ref();
+        let reason = reason.map_or(String::new(), |it| format!(" ({}), no result", it.finding));
+        let figures = self.struck_out.as_ref().unwrap_or(&self.figures);
+        let figure = match (self.verdict.asked_for, figures.logical_reads) {
+            (AskedFor::Redo, _) => {
+                let RedoRate { mb_s, commits_s } = figures.redo;
+                format!("{} MB/s of redo, {} commits/s", shown(mb_s, 1), shown(commits_s, 0))
+            }
+            (AskedFor::LogicalReads, Some(reads)) => {
+                format!("{} logical reads/s", decimal(reads.per_s, 0))
+            }
+            _ => {
+                let (piops, read_us) = (figures.piops.sum, figures.read_us);
+                format!("{} PIOPS, {} us a read", shown(piops, 0), shown(read_us, 1))
+            }
+        };
+        format!("{}{reason}: {figure}", self.verdict.words)
+    }
+}
+
 fn shown(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| decimal(value, digits))
 }

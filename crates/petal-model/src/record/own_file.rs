@@ -49,7 +49,7 @@ impl FileMark {
             ),
             (Self::Report, is_report(first) || head.lines().last().is_some_and(is_report)),
             (Self::Timeline, first.starts_with("from_s,length_s,sessions,ops,")),
-            (Self::Runs, first.contains("repeat,cell,status,started_at,elapsed_s,active_bytes")),
+            (Self::Runs, is_table_of_runs(first)),
             (Self::Card, head.starts_with("![petal: ") || head.starts_with("| petal | ")),
             (Self::Manual, head.contains("\n.TH petal")),
         ];
@@ -62,6 +62,13 @@ impl FileMark {
 fn is_report(line: &str) -> bool {
     let version = line.strip_prefix("petal ").and_then(|rest| rest.split(' ').next());
     version.is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// The columns of a sweep's runs; older tables have no verdict among them.
+fn is_table_of_runs(heading: &str) -> bool {
+    let rest = heading.split_once("repeat,cell,status,").map(|(_, rest)| rest);
+    let rest = rest.map(|rest| rest.strip_prefix("verdict,reason,next,").unwrap_or(rest));
+    rest.is_some_and(|rest| rest.starts_with("started_at,elapsed_s,active_bytes"))
 }
 
 /// `petal-run` of `{"format": "petal-run/1"`.
@@ -200,7 +207,7 @@ mod tests {
         "petal 0.1.0 run report\n",
         "from_s,length_s,sessions,ops,x\n",
         "holds 8x\n\npetal 0.1.0 replay\n",
-        "sessions,repeat,cell,status,started_at,elapsed_s,active_bytes,folder\n",
+        "sessions,repeat,cell,status,verdict,reason,next,started_at,elapsed_s,active_bytes,folder\n",
         "| petal | 1 |\n",
         ".ie \\n(.g .ds Aq\n.TH petal 1 \"petal 0.1.0\"\n",
     ];
@@ -229,6 +236,10 @@ mod tests {
             write(&path, foreign.as_bytes()).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), foreign);
         }
+        let before_verdicts =
+            "sessions,repeat,cell,status,started_at,elapsed_s,active_bytes,folder\n";
+        fs::write(&path, before_verdicts).unwrap();
+        assert!(check(&path).is_ok());
         fs::write(&path, "").unwrap();
         write(&path, b"text").unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no draft stays");

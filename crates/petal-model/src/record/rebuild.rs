@@ -40,6 +40,11 @@ impl RebuiltBecause {
 }
 
 impl Run {
+    /// True for a run that goes on: rules judge it by its planned length, and nothing is missing yet.
+    pub fn is_still_running(&self) -> bool {
+        self.details.rebuilt_because == Some(RebuiltBecause::StillRunning)
+    }
+
     /// Status of the run, or the reason why it is unknown.
     pub fn status_words(&self) -> &'static str {
         match self.details.rebuilt_because {

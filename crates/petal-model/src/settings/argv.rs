@@ -4,16 +4,29 @@
 use std::ffi::OsString;
 
 use super::table::{PARAMETERS, ValueKind};
-use super::url::{TargetUrl, has_no_password, redact_refused};
+use super::url::{self, TargetUrl, has_no_password, redact_refused};
 
 /// The arguments as they may be shown; None if there is no secret among them.
 pub fn redacted(args: &[OsString]) -> Option<Vec<OsString>> {
     let instead = replacements(args);
     let shown = args.iter().zip(&instead).map(|(arg, instead)| match instead {
-        Some(instead) => OsString::from(instead),
+        Some(instead) => OsString::from(&instead.text),
         None => arg.clone(),
     });
     instead.iter().any(Option::is_some).then(|| shown.collect())
+}
+
+/// Returns true if an argument is a password, or a URL or other text with one. Other texts in the
+/// place of a URL are hidden as well.
+pub fn holds_password(args: &[OsString]) -> bool {
+    replacements(args).iter().flatten().any(|instead| instead.is_of_password)
+}
+
+/// An argument without its secret.
+struct Replacement {
+    text: String,
+    /// The argument holds a password; else it may be anything.
+    is_of_password: bool,
 }
 
 /// `text` as it may be shown: secrets of the arguments that it quotes are overwritten.
@@ -22,6 +35,7 @@ pub fn without_secrets(text: &str, args: &[OsString]) -> String {
     for (arg, instead) in args.iter().zip(replacements(args)) {
         let Some(instead) = instead else { continue };
         let arg = arg.to_string_lossy();
+        let instead = instead.text;
         shown = shown.replace(&*arg, &instead);
         // clap quotes the value of `--flag=value` without the flag.
         if arg.starts_with("--")
@@ -36,7 +50,7 @@ pub fn without_secrets(text: &str, args: &[OsString]) -> String {
 
 /// Replacements by argument, for those that hold a secret in clear: a URL with a password, or a
 /// secret's flag with a value other than `@FILE`. `None` if the argument may stay.
-fn replacements(args: &[OsString]) -> Vec<Option<String>> {
+fn replacements(args: &[OsString]) -> Vec<Option<Replacement>> {
     let mut follows = None;
     args.iter()
         .map(|arg| {
@@ -54,8 +68,10 @@ fn replacements(args: &[OsString]) -> Vec<Option<String>> {
                 .filter(|parameter| matches!(parameter.kind, ValueKind::Secret | ValueKind::Url))
                 .find(|parameter| parameter.flag() == name);
             match (hidden, value) {
-                (Some(parameter), Some(value)) => redacted_value(parameter.kind, value, true)
-                    .map(|instead| format!("--{name}={instead}")),
+                (Some(parameter), Some(value)) => {
+                    let instead = redacted_value(parameter.kind, value, true)?;
+                    Some(Replacement { text: format!("--{name}={}", instead.text), ..instead })
+                }
                 (Some(parameter), None) => {
                     follows = Some(parameter.kind);
                     None
@@ -68,16 +84,20 @@ fn replacements(args: &[OsString]) -> Vec<Option<String>> {
 }
 
 /// `is_meant`: the text is in the place of such a value; else it may be anything.
-fn redacted_value(kind: ValueKind, text: &str, is_meant: bool) -> Option<String> {
+fn redacted_value(kind: ValueKind, text: &str, is_meant: bool) -> Option<Replacement> {
     if kind == ValueKind::Secret {
         let is_file = text.starts_with('@') && !text.starts_with("@@");
-        return (!is_file && !text.is_empty()).then(|| "***".to_owned());
+        let instead = || Replacement { text: "***".to_owned(), is_of_password: true };
+        return (!is_file && !text.is_empty()).then(instead);
     }
-    let looks_secret = is_meant || looks_like_login(text);
+    let (name, text) = url::named(text);
+    let name = name.map_or_else(String::new, |name| format!("{name}="));
+    let instead = |shown: &str, is_of_password| Replacement { text: name + shown, is_of_password };
     match TargetUrl::parse(text) {
-        Ok(url) => url.password.is_some().then(|| url.redacted()),
+        Ok(url) => url.password.is_some().then(|| instead(&url.redacted(), true)),
         Err(_) if has_no_password(text) => None,
-        Err(_) => looks_secret.then(|| redact_refused(text)),
+        Err(_) if looks_like_login(text) => Some(instead(&redact_refused(text), true)),
+        Err(_) => is_meant.then(|| instead(&redact_refused(text), text.contains('@'))),
     }
 }
 
@@ -96,7 +116,8 @@ mod tests {
     use super::*;
 
     fn instead(args: &[&str]) -> Vec<Option<String>> {
-        replacements(&args.iter().map(OsString::from).collect::<Vec<_>>())
+        let instead = replacements(&args.iter().map(OsString::from).collect::<Vec<_>>());
+        instead.into_iter().map(|instead| Some(instead?.text)).collect()
     }
 
     fn some(text: &str) -> Option<String> {
@@ -111,6 +132,15 @@ mod tests {
         let shown = without_secrets(text, &args);
         assert!(!shown.contains("pw") && !shown.contains("tiger"), "{shown}");
         assert!(shown.contains("postgres://u@h/d"), "{shown}");
+    }
+
+    #[test]
+    fn a_password_behind_a_targets_short_name_is_hidden() {
+        let args = ["petal", "--db", "old=postgres://u:pw@h/d", "--db=new=oracle://u:tiger@h/s"];
+        let shown = instead(&args);
+        assert_eq!(shown[2].as_deref(), Some("old=postgres://u@h/d"));
+        assert_eq!(shown[3].as_deref(), Some("--db=new=oracle://u@h/s"));
+        assert_eq!(instead(&["petal", "--db", "old=sqlite:d"])[2], None);
     }
 
     #[test]
@@ -133,6 +163,19 @@ mod tests {
         );
         assert_eq!(instead(&["oracle://u:pw@h/s"]), [some("oracle://u@h/s")]);
         assert_eq!(instead(&["--db", "postgres://u:pw@h:x"]), [None, some("postgres:***")]);
+    }
+
+    #[test]
+    fn only_a_password_is_worth_a_warning() {
+        let holds = |value: &str| holds_password(&["--db", value].map(OsString::from));
+        for url in ["postgres://u:pw@h/d", "mssql://sa:pw@h", "u/tiger@h", "mysql://h?password=pw"]
+        {
+            assert!(holds(url), "{url}");
+        }
+        for url in ["petal-data", "mongo:x", "postgress://h/d", "postgres://u@h/d"] {
+            assert!(!holds(url), "{url}");
+        }
+        assert!(holds_password(&["--sysdba-passwd=tiger"].map(OsString::from)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::error::{SettingError, SettingErrors};
 use super::read::{self, SERVER_AXIS, Sources};
 use super::table::{self, CommandKind, Group, PARAMETERS, Parameter};
-use super::{Origin, Settings};
+use super::{Origin, Settings, url};
 
 /// The most cells that a sweep may have; more is a slip of the pen.
 pub const CELLS_MAX: usize = 10_000;
@@ -18,7 +18,8 @@ pub struct SweepArguments {
     pub flags: BTreeMap<&'static str, String>,
     /// `--sessions`, a list.
     pub sessions: Option<String>,
-    /// `--db`, as often as it was given. A URL may hold commas, so it is never a list.
+    /// `--db`, as often as it was given; each may have a short name: `old=URL`. A URL may hold
+    /// commas, so it is never a list.
     pub targets: Vec<String>,
     /// `--server-setting NAME=VALUE,VALUE`, as often as it was given.
     pub server_settings: Vec<String>,
@@ -38,6 +39,34 @@ struct List {
     /// Parameter's key, in lower case.
     key: String,
     values: Vec<String>,
+    /// Names of the values in the plan; empty for the values themselves.
+    names: Vec<String>,
+}
+
+impl List {
+    fn new(key: impl Into<String>, values: Vec<String>) -> Self {
+        Self { key: key.into(), values, names: Vec::new() }
+    }
+
+    /// The targets, by their names if each has one.
+    fn of_targets(targets: &[String]) -> Self {
+        let (names, urls): (Vec<Option<&str>>, Vec<&str>) =
+            targets.iter().map(|target| url::named(target)).unzip();
+        let names: Vec<String> = names
+            .into_iter()
+            .zip(&urls)
+            .map(|(name, url)| name.map_or_else(|| shown_url(url), str::to_owned))
+            .collect();
+        let values = urls.into_iter().map(str::to_owned).collect();
+        Self { names, ..Self::new("db", values) }
+    }
+}
+
+/// A URL as the table writes it.
+fn shown_url(text: &str) -> String {
+    let parameter = table::find("DB");
+    let parsed = parameter.and_then(|it| Some((it, it.parse(text).ok()?)));
+    parsed.map_or_else(|| text.trim().to_owned(), |(it, value)| it.words(&value.to_json()))
 }
 
 /// Spans the cells. The other parameters are from `sources`, whose flags are replaced.
@@ -45,7 +74,7 @@ pub fn span(asked: &SweepArguments, sources: &Sources) -> Result<Axes, SettingEr
     let mut errors = Vec::new();
     let mut lists = Vec::new();
     if asked.targets.len() > 1 {
-        lists.push(List { key: "db".to_owned(), values: asked.targets.clone() });
+        lists.push(List::of_targets(&asked.targets));
     }
     for text in &asked.server_settings {
         match server_setting(text) {
@@ -56,7 +85,7 @@ pub fn span(asked: &SweepArguments, sources: &Sources) -> Result<Axes, SettingEr
     let mut single = asked.flags.clone();
     single.remove("DB");
     if let [target] = asked.targets.as_slice() {
-        single.insert("DB", target.clone());
+        single.insert("DB", url::named(target).1.to_owned());
     }
     for parameter in PARAMETERS {
         match axis_of(parameter, asked) {
@@ -233,6 +262,9 @@ fn implied(axes: &mut Vec<(String, Vec<String>)>, first: &Settings, apart: bool)
 
 /// The values as the table writes them, so that `8k` and `8K` are one value.
 fn canonical(list: &List) -> Vec<String> {
+    if !list.names.is_empty() {
+        return list.names.clone();
+    }
     let parameter = table::find(&list.key.to_ascii_uppercase());
     let words = |text: &String| match parameter.map(|p| (p, p.parse(text))) {
         Some((parameter, Ok(value))) => parameter.words(&value.to_json()),
@@ -269,7 +301,7 @@ fn axis_of(parameter: &Parameter, asked: &SweepArguments) -> Result<Option<List>
     if values.iter().any(String::is_empty) {
         return refuse("has an empty value in its list", "Write values with a comma between two.");
     }
-    Ok(Some(List { key: parameter.key.to_ascii_lowercase(), values }))
+    Ok(Some(List::new(parameter.key.to_ascii_lowercase(), values)))
 }
 
 /// A setting of the server with its values. One value is an axis, too: petal puts it back.
@@ -292,7 +324,7 @@ fn server_setting(text: &str) -> Result<List, SettingError> {
     if values.iter().any(|value| value.is_empty() || value.contains(char::is_control)) {
         return refuse("has an empty value, or one with control characters");
     }
-    Ok(List { key: format!("{SERVER_AXIS}{name}"), values })
+    Ok(List::new(format!("{SERVER_AXIS}{name}"), values))
 }
 
 /// True of a text, a path or a secret, whose value may hold commas.
@@ -344,7 +376,7 @@ fn sessions(asked: &SweepArguments, apart: bool) -> Result<Option<List>, Setting
         // Without signs and zeros in front.
         Some(numbers) => {
             let values = numbers.iter().map(u32::to_string).collect();
-            Ok(Some(List { key: "sessions".to_owned(), values }))
+            Ok(Some(List::new("sessions", values)))
         }
         None => refuse(
             format!("must be whole numbers from 1 to {most} with commas between them"),
@@ -413,6 +445,22 @@ mod tests {
     }
 
     #[test]
+    fn a_target_may_have_a_short_name() {
+        let targets = ["old=sqlite:/data/old", "sqlite:b=c,d"];
+        let axes = spanned(&[("UPDATE_PCT", "0")], Some("8"), &targets).unwrap();
+        assert_eq!(
+            axes.axes[0],
+            ("db".to_owned(), vec!["old".to_owned(), "sqlite:b=c,d".to_owned()])
+        );
+        let rests: Vec<&str> = axes.combinations.iter().map(|cell| cell.db.rest.as_str()).collect();
+        assert_eq!(rests, ["/data/old", "b=c,d"]);
+        let one = spanned(&[("UPDATE_PCT", "0")], Some("8"), &["old=sqlite:/data/old"]).unwrap();
+        assert_eq!(one.combinations[0].db.rest, "/data/old");
+        let twice = spanned(&[], Some("8"), &["a=sqlite:x", "a=sqlite:y"]).unwrap_err();
+        assert!(twice.to_string().starts_with("DB=a: is twice in its list"), "{twice}");
+    }
+
+    #[test]
     fn a_setting_of_the_server_is_an_axis_also_with_one_value() {
         let asked = |settings: &[&str]| {
             span_asked(&SweepArguments {
@@ -463,9 +511,9 @@ mod tests {
         insta::assert_snapshot!(refused(&[], Some("4,2,4")), @"SESSIONS=4: is twice in its list. Name each value once; REPEATS does a cell several times.");
         insta::assert_snapshot!(refused(&[("READERS", "4")], Some("1,2")), @"--sessions 1,2: contradicts READERS and WRITERS, which are the sessions. Leave out one or the other; --readers and --writers take lists too.");
         insta::assert_snapshot!(refused(&[("UPDATE_PCT", "0,,20")], None), @"UPDATE_PCT=0,,20 (--update-pct): has an empty value in its list. Write values with a comma between two.");
-        insta::assert_snapshot!(refused(&[("UPDATE_PCT", "0,120"), ("WORK_UNIT", "1,2,0")], None), @r"
-        WORK_UNIT=0 (--work-unit): must be a whole number from 1 to 1024. Write WORK_UNIT=64, the default, or another such value.
-        UPDATE_PCT=120 (--update-pct): must be a whole number from 0 to 100. Write UPDATE_PCT=25, the default, or another such value.
+        insta::assert_snapshot!(refused(&[("UPDATE_PCT", "0,120"), ("WORK_UNIT", "1,2,0")], None), @"
+        WORK_UNIT=0 (--work-unit): must be 1 to 1024 (default 64)
+        UPDATE_PCT=120 (--update-pct): must be 0 to 100 (default 25)
         ");
     }
 }

@@ -28,6 +28,7 @@ pub struct SettingError {
     /// `KEY=VALUE (ORIGIN)`, or a file and line.
     pub subject: String,
     pub rule: String,
+    /// The next step; empty if the rule says it.
     pub hint: String,
 }
 
@@ -74,7 +75,10 @@ impl SettingError {
 
 impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}. {}", self.subject, self.rule, self.hint)
+        match self.hint.as_str() {
+            "" => write!(f, "{}: {}", self.subject, self.rule),
+            hint => write!(f, "{}: {}. {hint}", self.subject, self.rule),
+        }
     }
 }
 

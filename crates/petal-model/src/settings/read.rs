@@ -71,6 +71,7 @@ pub fn read(sources: &Sources) -> Result<Settings, SettingErrors> {
     settings.calibrations =
         settings.calibrations.or_else(|| calibrations_default(sources.environment));
     settings.endpoints.is_before_slob_2_4 = other_keys::is_before_slob_2_4(&file.conf);
+    errors.extend(file.slips());
     settings.notes = file.notes();
     settings.conf_file = file.path;
     let verdict = rules::judge(&settings, sources.command, &failed);
@@ -199,18 +200,35 @@ impl File {
     /// A line for each key that petal does not know.
     fn notes(&self) -> Vec<String> {
         let Some(path) = &self.path else { return Vec::new() };
+        self.unknown()
+            .map(|entry| {
+                let advice = other_keys::advice(&self.conf, &entry.key);
+                format!("{}:{}: {advice}", path.display(), entry.line)
+            })
+            .collect()
+    }
+
+    /// An error for each key that is a slip of the pen.
+    fn slips(&self) -> Vec<SettingError> {
+        let Some(path) = &self.path else { return Vec::new() };
+        let unknown = self.unknown();
+        let slip = |entry: &Assignment| {
+            let meant = other_keys::slip(&entry.key)?;
+            let place = format!("{}:{}", path.display(), entry.line);
+            let rule = format!("unknown parameter {}; did you mean {meant}?", entry.key);
+            Some(SettingError::elsewhere(place, rule, ""))
+        };
+        unknown.filter_map(slip).collect()
+    }
+
+    /// The first assignment of each key that petal does not know and no other value uses.
+    fn unknown(&self) -> impl Iterator<Item = &Assignment> {
         let mut noted = BTreeSet::new();
-        let unknown = self.conf.entries.iter().filter(|entry| {
+        self.conf.entries.iter().filter(move |entry| {
             table::find(&entry.key).is_none()
                 && !self.conf.referred.contains(&entry.key)
                 && noted.insert(entry.key.as_str())
-        });
-        unknown
-            .map(|entry| {
-                let advice = other_keys::advice(&self.conf, &entry.key);
-                format!("{}:{}: {} {advice}", path.display(), entry.line, entry.key)
-            })
-            .collect()
+        })
     }
 }
 

@@ -254,14 +254,33 @@ pub fn find(key: &str) -> Option<&'static Parameter> {
 
 /// Returns the known key closest to a misspelt one; `None` if no key is close.
 pub fn nearest(key: &str) -> Option<&'static str> {
-    let upper = key.to_ascii_uppercase();
-    let distance_max = (upper.len() / 3).max(2);
-    PARAMETERS
-        .iter()
-        .map(|parameter| (strsim::damerau_levenshtein(&upper, parameter.key), parameter.key))
-        .filter(|(distance, _)| *distance <= distance_max)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, key)| key)
+    let distance_max = (key.len() / 3).max(2);
+    closest(
+        &key.to_ascii_uppercase(),
+        PARAMETERS.iter().map(|parameter| parameter.key),
+        distance_max,
+    )
+}
+
+/// Returns the known key that this is a slip of the pen of: in two letters at most, a short one in one.
+pub fn slip_of(key: &str) -> Option<&'static str> {
+    let distance_max = if key.len() < 6 { 1 } else { 2 };
+    closest(
+        &key.to_ascii_uppercase(),
+        PARAMETERS.iter().map(|parameter| parameter.key),
+        distance_max,
+    )
+}
+
+/// Returns the word that differs from `text` in the fewest letters, in at most this number.
+pub fn closest<'a>(
+    text: &str,
+    words: impl IntoIterator<Item = &'a str>,
+    distance_max: usize,
+) -> Option<&'a str> {
+    let words = words.into_iter().map(|word| (strsim::damerau_levenshtein(text, word), word));
+    let near = words.filter(|(distance, _)| *distance <= distance_max);
+    near.min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
 }
 
 #[cfg(test)]

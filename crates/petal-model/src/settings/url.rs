@@ -286,15 +286,40 @@ fn split_scheme(text: &str) -> Result<(&'static EngineSupport, &str), Refusal> {
             "For a folder of SQLite files write sqlite:DIR.",
         ));
     };
-    support::of(&given.to_ascii_lowercase()).map(|engine| (engine, after)).ok_or_else(|| {
+    let given = given.to_ascii_lowercase();
+    support::of(&given).map(|engine| (engine, after)).ok_or_else(|| {
         let examples: Vec<&str> = support::ENGINES.iter().map(|engine| engine.example).collect();
-        let other = OTHER_KINDS.iter().find(|kind| kind.eq_ignore_ascii_case(given));
-        let kind = match other {
-            Some(kind) => format!("names {kind}, a kind of database that petal does not know"),
-            None => "names a kind of database that petal does not know".to_owned(),
-        };
-        Refusal::new(kind, format!("Write {}.", examples.join(" or ")))
+        let write = format!("Write {}.", examples.join(" or "));
+        let other = OTHER_KINDS.iter().find(|kind| kind.eq_ignore_ascii_case(&given));
+        match (other, nearest_scheme(&given)) {
+            (Some(kind), _) => Refusal::new(format!("unknown database scheme {kind}"), write),
+            // A text so near to a scheme is no secret.
+            (None, Some(near)) => Refusal::new(
+                format!("unknown database scheme {given}"),
+                format!("Did you mean {near}?"),
+            ),
+            (None, None) => Refusal::new("unknown database scheme", write),
+        }
     })
+}
+
+/// The scheme that a misspelt one differs from in two letters at most, a short one in one.
+fn nearest_scheme(given: &str) -> Option<&'static str> {
+    let names =
+        support::ENGINES.iter().flat_map(|engine| engine.aliases.iter().chain([&engine.scheme]));
+    super::table::closest(given, names.copied(), if given.len() < 6 { 1 } else { 2 })
+}
+
+/// A target of a sweep, with a short name before it: `old=sqlite:/data/old`.
+pub fn named(text: &str) -> (Option<&str>, &str) {
+    let is_name = |name: &str| {
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+        !name.is_empty() && name.chars().all(is_letter)
+    };
+    match text.split_once('=') {
+        Some((name, url)) if is_name(name) => (Some(name), url),
+        _ => (None, text),
+    }
 }
 
 /// Returns the path. People also write `//` before one, by analogy: `sqlite:///var/data` is

@@ -304,7 +304,8 @@ mod tests {
         for (run, cell) in swept.runs.iter_mut().zip(&swept.sweep.cells) {
             let sessions = cell.factors.iter().find(|(key, _)| key == "sessions").unwrap();
             run.details.target.session_cache_bytes = Some(run.summary.active_bytes);
-            run.summary.per_second.logical_reads = Some(1000.0 * sessions.1.parse::<f64>().unwrap());
+            run.summary.per_second.logical_reads =
+                Some(1000.0 * sessions.1.parse::<f64>().unwrap());
             petal_judge::conclude(run);
         }
         let petals = Petals::of(&swept.observations());

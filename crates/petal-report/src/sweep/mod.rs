@@ -368,7 +368,10 @@ pub(crate) mod tests {
             message: "the server went away".to_owned(),
         });
         let shown = render(&swept, &Petals::of(&swept.observations()), None);
-        assert!(shown.contains("cell001-update_pct0-sessions1-r1: it failed; it is in no mean."), "{shown}");
+        assert!(
+            shown.contains("cell001-update_pct0-sessions1-r1: it failed; it is in no mean."),
+            "{shown}"
+        );
         assert!(shown.contains("cell 5 of round 2 has no figures: the server went away"));
         let means = table::means(&SweepRows::of(&swept));
         let first = means.lines().nth(2).unwrap();

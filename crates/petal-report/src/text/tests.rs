@@ -297,7 +297,7 @@ fn a_complete_mixed_run() {
     INFO too-short-to-judge: 55 s are too short to judge steadiness, which takes 5 windows of 60 s
       advice: Use RUN_TIME=300 plus the warm-up, or more.
       evidence: seconds=55.0
-    INFO single-run: one run proves nothing: how much the next one would differ is unknown
+    INFO single-run: one run shows no spread: how much the next one would differ is unknown
       advice: Use REPEATS=3 or more before comparing.
       evidence: repeats=1
     INFO small-log: the log's size made a checkpoint every 10.0 s
@@ -495,7 +495,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
         advice: Figures that rest on them are shown as unknown.
         evidence: gaps=["percentiles of waits, I/O by kind of file, endpoints, hooks and the size of the
           data afterwards are not in a journal"]
-      WARNING short-run: 4.0 s is a short run: caches, drives and checkpoints have not settled
+      WARNING short-run: 4 s is too short: caches, drives and checkpoints may not have settled
         advice: Use RUN_TIME=300 or more for figures to rely on.
         evidence: seconds=4.0
       WARNING deferred-writes: no checkpoint ended within the run (checkpoints: by petal, at 64 MB of

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use super::driver_hosts::{HostRun, HostShare, StartedBy};
 use super::input;
 use super::os_figures::OsFigures;
-use super::{Details, RebuiltBecause, RecordError, RecordFolder, Run, Status, moment};
+use super::{Details, RecordError, RecordFolder, Run, Status, moment};
 use crate::stats::host::HostFacts;
 use crate::stats::target::PlanCheck;
 use crate::workload::share::Share;
@@ -90,7 +90,7 @@ pub fn merge(folders: &[PathBuf], into: &RecordFolder) -> Result<Run, RecordErro
 fn read(folder: &Path) -> Result<HostRecord, RecordError> {
     let refused = |why: String| RecordError::Share { path: folder.to_owned(), why };
     let run = super::load(folder)?;
-    if run.details.rebuilt_because == Some(RebuiltBecause::StillRunning) {
+    if run.is_still_running() {
         return Err(refused("petal is still at work on it; merge when it has ended".to_owned()));
     }
     let Some(share) = run.summary.share.clone() else {

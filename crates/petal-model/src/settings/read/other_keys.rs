@@ -59,17 +59,27 @@ pub(super) fn advice(conf: &Conf, key: &str) -> String {
     let read_as = OF_PGIO.iter().find(|(_, keys)| keys.contains(&key)).map(|(own, _)| *own);
     if let Some(own) = read_as.filter(|_| of_pgio(conf, key).is_some()) {
         return match conf.last(own).is_some() {
-            true => format!("is no parameter of petal and has no effect; {own} is set"),
-            false => format!("is read as {own}"),
+            true => format!("unknown parameter {key} (ignored); {own} is set"),
+            false => format!("{key} is read as {own}"),
         };
     }
     let successor = BEFORE_SLOB_2_4.iter().chain(&NOT_TAKEN).find(|(old, _)| *old == key);
     let advice = successor.map_or_else(
         || match table::nearest(key) {
             None => "petal help parameters lists all".to_owned(),
-            Some(near) => format!("did you mean {near}?"),
+            Some(near) => format!("{near}?"),
         },
         |(_, words)| (*words).to_owned(),
     );
-    format!("is no parameter of petal and has no effect; {advice}")
+    format!("unknown parameter {key} (ignored); {advice}")
+}
+
+/// The parameter that a key is a slip of the pen of. Such a line is refused: a run without it would be
+/// another one than was meant.
+pub(super) fn slip(key: &str) -> Option<&'static str> {
+    let is_other = || {
+        let of_pgio = OF_PGIO.iter().any(|(_, keys)| keys.contains(&key));
+        of_pgio || BEFORE_SLOB_2_4.iter().chain(&NOT_TAKEN).any(|(old, _)| *old == key)
+    };
+    table::slip_of(key).filter(|_| !is_other())
 }

@@ -279,19 +279,19 @@ fn all_faults_are_reported_at_once_with_their_places() {
             ("SEED", "18446744073709551616"),
             ("DBA_PRIV_USER", "scott/tiger"),
         ]);
-    assert_snapshot!(case.refusals(), @r"
+    assert_snapshot!(case.refusals(), @"
     ./slob.conf:4: asks a shell to run a command, which petal does not. Write the command's result here.
     ./slob.conf:5: is shell other than KEY=VALUE, and petal runs no shell. Write the setting out as KEY=VALUE, or put # before the line.
     DB=*** (--db): names no kind of database. For a folder of SQLite files write sqlite:DIR.
     SCALE=12Q (environment variable SCALE): must be a number of blocks, or bytes with K, M, G or T. Write SCALE=10000 for blocks, or SCALE=512M for bytes.
     COMPRESS_RATIO=0.5 (--compress-ratio): must be a decimal number from 1 to 3200000000. Write COMPRESS_RATIO=2.0, for example, or leave it out.
     BLOCK_SZ=64K (--block-sz): must be one of 4K, 8K, 16K, 32K. Write BLOCK_SZ=8K, for example.
-    UPDATE_PCT=101 (./slob.conf:1): must be a whole number from 0 to 100. Write UPDATE_PCT=25, the default, or another such value.
-    WORK_UNIT=1025 (environment variable PETAL_WORK_UNIT): must be a whole number from 1 to 1024. Write WORK_UNIT=64, the default, or another such value.
+    UPDATE_PCT=101 (./slob.conf:1): must be 0 to 100 (default 25)
+    WORK_UNIT=1025 (environment variable PETAL_WORK_UNIT): must be 1 to 1024 (default 64)
     REDO_STRESS=MEDIUM (./slob.conf:2): must be one of LITE, HEAVY. Choose LITE or HEAVY.
-    RUN_TIME=0 (./slob.conf:3): must be a whole number of seconds from 1 to 31622400. Write RUN_TIME=300, the default, or another such value.
+    RUN_TIME=0 (./slob.conf:3): must be seconds from 1 to 31622400 (default 300)
     WARM_UP=hot (--warm-up): must be seconds, or the word cache. Write WARM_UP=0, the default, or another such value.
-    REPEATS=0 (--repeats): must be a whole number from 1 to 10000. Write REPEATS=1, the default, or another such value.
+    REPEATS=0 (--repeats): must be 1 to 10000 (default 1)
     SEED=18446744073709551616 (--seed): must be a whole number up to 18446744073709551615. Write SEED=10, for example, or leave it out.
     RATE=0 (--rate): must be operations per second above 0, or steps such as '0:500 600:1000', by seconds from 0. Write RATE=500, for example, or leave it out.
     DIRECT_IO=yes (--direct-io): must be TRUE or FALSE. Write DIRECT_IO=TRUE or DIRECT_IO=FALSE.
@@ -333,25 +333,38 @@ fn a_secret_is_in_no_message_note_origin_or_debug_text() {
 
 #[test]
 fn unknown_keys_are_noted_once_with_the_nearest() {
-    let text = "UPDATE_PTC=5\nUPDATE_PTC=6\nSHARED_DATA_MODULUS=3\nZZZZZZZ=1\nBASE=/tmp\n\
-                OUT=$BASE/results\nrun_time=60";
+    let text = "SCAN_MODULUS_PCT=5\nSCAN_MODULUS_PCT=6\nSHARED_DATA_MODULUS=3\nZZZZZZZ=1\nBASE=/tmp\n\
+                OUT=$BASE/results";
     let settings = settings(&Case::file(text));
     assert_eq!(settings.out, PathBuf::from("/tmp/results"));
-    assert_snapshot!(settings.notes.join("\n"), @r"
-    ./slob.conf:1: UPDATE_PTC is no parameter of petal and has no effect; did you mean UPDATE_PCT?
-    ./slob.conf:3: SHARED_DATA_MODULUS is no parameter of petal and has no effect; it is HOT_SCHEMA_FREQUENCY now
-    ./slob.conf:4: ZZZZZZZ is no parameter of petal and has no effect; petal help parameters lists all
-    ./slob.conf:7: run_time is no parameter of petal and has no effect; did you mean RUN_TIME?
+    assert_snapshot!(settings.notes.join("\n"), @"
+    ./slob.conf:1: unknown parameter SCAN_MODULUS_PCT (ignored); petal help parameters lists all
+    ./slob.conf:3: unknown parameter SHARED_DATA_MODULUS (ignored); it is HOT_SCHEMA_FREQUENCY now
+    ./slob.conf:4: unknown parameter ZZZZZZZ (ignored); petal help parameters lists all
     ");
+}
+
+/// petal would do another run than was meant.
+#[test]
+fn a_slip_of_the_pen_in_a_key_is_refused_with_the_right_one() {
+    let text = "RUN_TIM=60\nUPDATE_PTC=5\nrun_time=60\nRUN_TIM=70\nNUM_THREADS=2\nZZZ=1\nSCAL=1G";
+    assert_snapshot!(Case::file(text).refusals(), @"
+    ./slob.conf:1: unknown parameter RUN_TIM; did you mean RUN_TIME?
+    ./slob.conf:2: unknown parameter UPDATE_PTC; did you mean UPDATE_PCT?
+    ./slob.conf:3: unknown parameter run_time; did you mean RUN_TIME?
+    ./slob.conf:7: unknown parameter SCAL; did you mean SCALE?
+    ");
+    // A line that names the file's own variable is none.
+    assert!(settings(&Case::file("OUTS=/tmp\nOUT=$OUTS/results")).notes.is_empty());
 }
 
 #[test]
 fn keys_of_older_releases_name_their_successors() {
     let text = "DO_UPDATE_HOTSPOT=TRUE\nHOTSPOT_PCT=10\nTHINK_TM_MODULUS=20\nTHINK_TM_MIN=.1";
-    assert_snapshot!(settings(&Case::file(text)).notes.join("\n"), @r"
-    ./slob.conf:1: DO_UPDATE_HOTSPOT is no parameter of petal and has no effect; it is DO_HOTSPOT now
-    ./slob.conf:2: HOTSPOT_PCT is no parameter of petal and has no effect; HOTSPOT_MB is the size of the hot spot now
-    ./slob.conf:3: THINK_TM_MODULUS is no parameter of petal and has no effect; it is THINK_TM_FREQUENCY now
+    assert_snapshot!(settings(&Case::file(text)).notes.join("\n"), @"
+    ./slob.conf:1: unknown parameter DO_UPDATE_HOTSPOT (ignored); it is DO_HOTSPOT now
+    ./slob.conf:2: unknown parameter HOTSPOT_PCT (ignored); HOTSPOT_MB is the size of the hot spot now
+    ./slob.conf:3: unknown parameter THINK_TM_MODULUS (ignored); it is THINK_TM_FREQUENCY now
     ");
 }
 
@@ -362,12 +375,12 @@ fn a_pgio_conf_is_understood() {
     let read = settings(&Case::file(text));
     assert_eq!((read.schemas, read.threads_per_schema), (Some(4), 8));
     assert_eq!(read.db.redacted(), "postgres:///pg10");
-    assert_snapshot!(read.notes.join("\n"), @r"
+    assert_snapshot!(read.notes.join("\n"), @"
     ./slob.conf:2: NUM_SCHEMAS is read as -s
     ./slob.conf:3: NUM_THREADS is read as THREADS_PER_SCHEMA
     ./slob.conf:5: DBNAME is read as DB
     ./slob.conf:6: CONNECT_STRING is read as DB
-    ./slob.conf:7: CREATE_BASE_TABLE is no parameter of petal and has no effect; petal setup needs no base table
+    ./slob.conf:7: unknown parameter CREATE_BASE_TABLE (ignored); petal setup needs no base table
     ");
     // Petal's own keys go first.
     let own = settings(&Case::file(&format!("{text}\nTHREADS_PER_SCHEMA=2\nDB=sqlite:d")));

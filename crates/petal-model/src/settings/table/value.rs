@@ -40,10 +40,7 @@ impl Parameter {
         if text.is_empty() {
             return Ok(Value::Plain(Json::Null));
         }
-        self.kind.parse(text).map_err(|own| {
-            let rule = || format!("must be {}", self.kind.values());
-            own.unwrap_or_else(|| Refusal::new(rule(), format!("{}.", self.example())))
-        })
+        self.kind.parse(text).map_err(|own| own.unwrap_or_else(|| self.refusal()))
     }
 
     /// A value of the record in the words of this parameter: sizes with their unit.
@@ -76,6 +73,22 @@ impl Parameter {
             kept.push_str("...");
         }
         kept
+    }
+
+    /// The refusal of a value that is not of this kind. A number says its bounds and its default,
+    /// which is example enough.
+    fn refusal(&self) -> Refusal {
+        let is_number = matches!(
+            self.kind,
+            ValueKind::Percent | ValueKind::Count { .. } | ValueKind::Seconds { .. }
+        );
+        let values = self.kind.values();
+        if is_number && !self.default.is_empty() {
+            let bounds =
+                values.replace("a whole number from ", "").replace("a whole number of ", "");
+            return Refusal::new(format!("must be {bounds} (default {})", self.default), "");
+        }
+        Refusal::new(format!("must be {values}"), format!("{}.", self.example()))
     }
 
     fn example(&self) -> String {

@@ -110,6 +110,8 @@ fn refusals_say_what_to_write() {
         "petal-data",
         "sqlite:",
         "redis:x",
+        "postgress://u:p@h/d",
+        "tiger:x",
         "postgres:h/d",
         "postgres://u:p@h:x/d",
         "postgres://u:p@h:0/d",
@@ -133,7 +135,9 @@ fn refusals_say_what_to_write() {
     assert_snapshot!(all, @"
     ***: names no kind of database. For a folder of SQLite files write sqlite:DIR.
     sqlite:***: names no path. Write sqlite:PATH.
-    ***: names redis, a kind of database that petal does not know. Write EXAMPLES.
+    ***: unknown database scheme redis. Write EXAMPLES.
+    ***: unknown database scheme postgress. Did you mean postgres?
+    ***: unknown database scheme. Write EXAMPLES.
     postgres:***: names no server. Write postgres://user@host:port/name; further hosts after commas.
     postgres:***: has a host that is not host or host:port. Write host:port with a port from 1 to 65535, [address]:port for IPv6, and percent-encode / ? # in a password as %2F %3F %23.
     postgres:***: has a host that is not host or host:port. Write host:port with a port from 1 to 65535, [address]:port for IPv6, and percent-encode / ? # in a password as %2F %3F %23.
