@@ -9,7 +9,9 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -89,8 +91,11 @@ pub fn remove_all(path: &Path) -> io::Result<()> {
     Folder::open(path.parent().unwrap_or(Path::new("")))?.remove_all(name)
 }
 
+/// Refuses what is no regular file; /dev/null counts as an empty one.
 fn checked_regular(file: File) -> io::Result<File> {
-    match file.metadata()?.is_file() {
+    let found = file.metadata()?;
+    let is_null = found.rdev() == fs::metadata("/dev/null").map_or(0, |null| null.rdev());
+    match found.is_file() || found.file_type().is_char_device() && is_null {
         true => Ok(file),
         false => Err(io::Error::other("it is not a regular file")),
     }

@@ -56,7 +56,7 @@ fn add_file(file: &Path, depth: usize, options: &mut BTreeMap<String, String>) {
 fn text_of(path: &Path) -> io::Result<Option<String>> {
     let mut file = files::regular(path)?;
     let meta = file.metadata()?;
-    if meta.permissions().mode() & 0o002 != 0 {
+    if meta.is_file() && meta.permissions().mode() & 0o002 != 0 {
         return Ok(None);
     }
     let mut text = String::new();

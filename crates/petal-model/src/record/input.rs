@@ -90,6 +90,7 @@ mod tests {
             assert!(error.contains("not a regular file"), "{error}");
             assert!(Lines::open(path, 1).is_err());
         }
+        assert_eq!(contents(Path::new("/dev/null"), BYTES_MAX).unwrap(), b"");
     }
 
     #[test]
