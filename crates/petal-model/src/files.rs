@@ -91,7 +91,7 @@ pub fn remove_all(path: &Path) -> io::Result<()> {
     Folder::open(path.parent().unwrap_or(Path::new("")))?.remove_all(name)
 }
 
-/// Refuses what is no regular file; /dev/null counts as an empty one.
+/// Refuses all but a regular file; /dev/null counts as an empty one.
 fn checked_regular(file: File) -> io::Result<File> {
     let found = file.metadata()?;
     let is_null = found.rdev() == fs::metadata("/dev/null").map_or(0, |null| null.rdev());
