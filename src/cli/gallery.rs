@@ -13,7 +13,7 @@ use super::args;
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::output;
-use super::record_folders::records_below;
+use super::record_folders::{DEPTH_MAX, records_below};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,8 +26,6 @@ runs that differ in sessions and mix alone are one record, too. PRICE_PER_MONTH
 of the settings gives the price of 1,000 delivered I/O requests per second.";
 
 const INDEX: &str = "index.html";
-/// Folders within folders.
-pub(super) const DEPTH_MAX: usize = 8;
 
 pub fn command() -> Command {
     Command::new("gallery")

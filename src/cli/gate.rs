@@ -57,7 +57,7 @@ impl Gate {
         let (token, path) = path.split_once('/').unwrap_or((path, ""));
         match bool::from(token.as_bytes().ct_eq(self.token.as_bytes())) {
             true => Ok(path),
-            false => Err(forbidden("this is not the URL that petal printed")),
+            false => Err(forbidden("open the URL that petal printed (with its token)")),
         }
     }
 

@@ -4,12 +4,45 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use petal_model::record::file_names::natural;
-use petal_model::record::{self, calibration, costs, sweep};
+use petal_model::record::sweep::Swept;
+use petal_model::record::{self, RecordError, calibration, costs, sweep};
+use petal_report::listed::ListedRecord;
+
+use super::live::follow::is_at_work;
+
+/// Folders between a folder of results and a record in it, at most.
+pub(super) const DEPTH_MAX: usize = 8;
 
 /// True for a record of any kind.
 pub(super) fn is_record(path: &Path) -> bool {
     let kinds = [sweep::is_one, record::is_one, calibration::is_one, costs::is_one];
     kinds.iter().any(|is_one| is_one(path))
+}
+
+/// Reads a record of any kind for a list, without its seconds.
+pub(super) fn listed(path: &Path, name: String) -> Result<ListedRecord, RecordError> {
+    if sweep::is_one(path) {
+        let mut sweep = sweep::index(path)?;
+        let mut runs = Vec::new();
+        // The sweep's own page names the cells that cannot be read.
+        sweep.cells.retain(|cell| {
+            let run = record::load_brief(&path.join(&cell.folder));
+            run.map(|run| runs.push(run)).is_ok()
+        });
+        let swept = Swept { sweep, runs, peak_run: None, is_at_work: is_at_work(path) };
+        return Ok(ListedRecord::of_sweep(name, &swept));
+    }
+    if calibration::is_one(path) {
+        return Ok(ListedRecord::of_calibration(name, &calibration::load(path)?));
+    }
+    if costs::is_one(path) {
+        return Ok(ListedRecord::of_costs(name, &costs::load(path)?));
+    }
+    let mut run = record::load_brief(path)?;
+    if run.details.rebuilt {
+        petal_judge::conclude(&mut run);
+    }
+    Ok(ListedRecord::of_run(name, &run))
 }
 
 /// Folders of records at this path or below it, in the order of their names. Links are not followed.

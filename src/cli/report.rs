@@ -12,6 +12,7 @@ use petal_model::record::{self, RecordError, RecordFolder, Run, calibration, cos
 
 #[cfg(feature = "xlsx")]
 use petal_model::record::sweep::Swept;
+use petal_report::listed::ListedRecord;
 #[cfg(feature = "xlsx")]
 use petal_report::workbook::XlsxError;
 
@@ -20,13 +21,15 @@ use super::console::Console;
 use super::failure::{CommandError, Exit};
 #[cfg(feature = "xlsx")]
 use super::output;
+use super::record_folders::{DEPTH_MAX, is_record, listed, records_below};
 
 const EXAMPLES: &str = "\
 Examples:
   petal report petal-results/20261120T140000Z-sqlite-8x-u20
   petal report --json DIR | jq .latency_us
   petal report petal-results/sweep-sqlite-1a2b3c4d   a sweep, finished or not
-  petal report --csv petal-results/* > runs.csv    a row per run
+  petal report petal-results                       the records below it
+  petal report --csv petal-results > runs.csv      a row per run
   petal report DIR --xlsx run.xlsx                 a workbook with charts
   petal report DIR --os-data dbhost.ndjson         with the record of `petal os`
                                                    on the database's host
@@ -42,8 +45,8 @@ pub fn command() -> Command {
         .arg(args::paths(
             "folder",
             "DIR",
-            "A run's, a sweep's or a calibration's folder; several runs for a table over all of \
-             them; among several, other folders are skipped",
+            "A run's, a sweep's or a calibration's folder; a folder of them for a list; several runs \
+             for a table over all of them",
         ))
         .arg(flag("json", "Print the summary as JSON, and only it, on stdout"))
         .arg(args::full())
@@ -64,6 +67,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     #[cfg(feature = "xlsx")]
     check_workbook(matches, &folders)?;
     match (folders.as_slice(), matches.get_one::<PathBuf>("os-data")) {
+        ([path], None) if path.is_dir() && !is_record(path) => of_below(path, matches, console),
         ([path], os_data) => of_one(path, os_data, matches, console),
         (several, None) => of_several(several, matches, console),
         (_, Some(file)) => Err(CommandError::usage(format!(
@@ -101,6 +105,29 @@ fn of_one(
             Ok(exit)
         }
     }
+}
+
+/// Lists the records below a folder that has no record, or prints the runs as JSON, CSV or a
+/// workbook.
+fn of_below(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
+    let skip = |why: String| console.warn(&format!("skipped: {why}"));
+    let below = records_below(path, DEPTH_MAX, &mut |why| skip(why));
+    if below.is_empty() {
+        return Err(RecordError::NotARecord { path: path.to_owned() }.into());
+    }
+    let asks_for = |flag| matches.try_get_one::<bool>(flag).is_ok_and(|it| it == Some(&true));
+    let has_workbook = matches!(matches.try_contains_id("xlsx"), Ok(true));
+    if ["json", "csv", "os-text"].into_iter().any(asks_for) || has_workbook {
+        return of_several(&below.iter().collect::<Vec<_>>(), matches, console);
+    }
+    let named = below.iter().map(|below| {
+        let name = below.strip_prefix(path).unwrap_or(below).display().to_string();
+        listed(below, name)
+    });
+    let known = named.filter_map(|one| one.map_err(|error| skip(error.to_string())).ok());
+    let known: Vec<ListedRecord> = known.collect();
+    console.report(|| petal_report::listed::render(&path.display().to_string(), &known));
+    Ok(Exit::Done)
 }
 
 /// Outcome of writing a file. A record on a read-only medium is still shown, and each file that

@@ -235,7 +235,7 @@ fn status(job: &Job<'_>, lost: usize, details: &Details) -> Status {
     }
 }
 
-/// Sets the steady window: petal's figures over whole seconds, the others' over the time between
+/// Sets the counted window: petal's figures over whole seconds, the others' over the time between
 /// their samples.
 fn set_steady(run: &mut Run, window: &SteadyStretch, is_whole: bool) {
     let Stretch { tally, from_s, to_s } = &window.seconds;

@@ -81,7 +81,7 @@ pub struct Parts<'a> {
     pub opening_os: Option<OsSample>,
     pub journal: Option<Journal>,
     pub latency_log: Option<LatencyLog>,
-    /// Experiments of the run, which follow the steady window.
+    /// Experiments of the run, which follow the counted window.
     pub experiments: Option<&'a Experiments>,
     /// Facts that must hold until the end.
     pub facts: Option<FactsWatch<'a>>,
@@ -178,7 +178,7 @@ impl<'a> Sampler<'a> {
         self.parts.experiments.map_or(f64::INFINITY, Experiments::from_s)
     }
 
-    /// Samples all layers. `is_bound` is set at a bound of the steady window, so that histograms
+    /// Samples all layers. `is_bound` is set at a bound of the counted window, so that histograms
     /// are sampled as well.
     fn sample(&mut self, is_bound: bool) {
         let counts = self.parts.counts_database;

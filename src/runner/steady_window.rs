@@ -1,4 +1,4 @@
-//! Steady window of a run in progress: the whole seconds after the warm-up in which every surviving
+//! Counted window of a run in progress: the whole seconds after the warm-up in which every surviving
 //! session ran, and the database's counters between the samples at its bounds.
 
 use std::sync::Arc;

@@ -99,7 +99,7 @@ fn exit_codes_are_the_promised_ones() {
     let work = Workplace::new();
     work.petal(["run"]).exits(3).telling(&["petal setup"]);
     work.petal(["report", "nowhere"]).exits(3).telling(&["nowhere"]);
-    work.petal(["report", "."]).exits(3).telling(&["holds no petal run"]);
+    work.petal(["report", "."]).exits(3).telling(&["no petal run here"]);
     work.petal(["run", "--conf", "nowhere.conf"]).exits(2).telling(&["nowhere.conf"]);
     work.petal(["run", "--no-such-flag"]).exits(2).telling(&["--no-such-flag"]);
     work.petal(["setup", "--scale", "8M"]).exits(0);

@@ -232,8 +232,16 @@ fn incomparable_sides_say_why_with_a_hint() {
         2,
         &["--baseline half", "off, on"],
     );
-    reported(&[table, "--by", "compression", "--metric", "iops"], 2, &["iops", "reads_s"]);
-    reported(&[table, "--by", "compression", "--fail-if", "iops < 1%"], 2, &["iops", "reads_s"]);
+    reported(
+        &[table, "--by", "compression", "--metric", "iops"],
+        2,
+        &["iops", "did you mean piops"],
+    );
+    reported(
+        &[table, "--by", "compression", "--fail-if", "iops < 1%"],
+        2,
+        &["iops", "did you mean piops"],
+    );
     reported(&[table, "--fail-if", "reads_s < -5"], 2, &["does not end in %", "piops < -5%"]);
     reported(&[table, "--fail-if", "reads_s < -5%"], 2, &["nothing to compare it with", "--by"]);
     reported(&["vs", table], 2, &["is between sides"]);

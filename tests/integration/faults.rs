@@ -249,7 +249,7 @@ fn a_file_where_the_folder_should_be_is_refused_and_stays() {
     let work = Workplace::new();
     let path = work.write("petal-data", "a file");
     for args in [&["setup", "--scale", "8M"][..], &["run", "--work-loop", "1"], &["drop"]] {
-        work.petal(args).exits(3).telling(&["petal-data", "must be a folder"]);
+        work.petal(args).exits(3).telling(&["petal-data", "is a file; name a folder"]);
     }
     assert_eq!(fs::read_to_string(&path).unwrap(), "a file");
     let results = work.write("taken", "mine");

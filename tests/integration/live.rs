@@ -220,7 +220,7 @@ fn s_on_an_attached_screen_stops_the_petal_that_works_there() {
     run.ends().exited(130);
     assert_eq!(record(&folder)["status"], "interrupted");
     let over = work.petal(["attach", folder.to_str().unwrap()]).exits(3);
-    over.telling(&["no petal is at work there"]);
+    over.telling(&["nothing is running there"]);
 }
 
 #[test]
@@ -265,14 +265,14 @@ fn is_watched(command: &[&str], phase: &str, words: &[&str]) {
     watched.ends().exited(130);
     assert!(!folder.join("progress.ndjson").exists());
     let over = work.petal(["attach", folder.to_str().unwrap()]).exits(3);
-    over.telling(&["no petal is at work there; petal report shows its record"]);
+    over.telling(&["nothing is running there; petal report shows its record"]);
 }
 
 #[test]
 fn where_no_petal_works_attach_says_how_a_load_is_watched() {
     let work = Workplace::loaded(1, "8M");
     let refused = work.petal(["attach", "petal-data"]).exits(3);
-    refused.telling(&["petal-data: no petal is at work there", "petal setup --live"]);
+    refused.telling(&["petal-data: nothing is running there", "petal setup --live"]);
 }
 
 #[test]

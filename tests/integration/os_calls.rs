@@ -25,7 +25,7 @@ fn run_at(url: &str, scale: &str) -> Option<(Workplace, Value)> {
     }
 }
 
-/// The times of a kind of call, in the steady window.
+/// The times of a kind of call, in the counted window.
 fn calls<'a>(run: &'a Value, call: &str, files: &str) -> &'a Value {
     let rows = run["os"]["database_host"]["steady_calls"]["rows"].as_array().unwrap();
     let row = rows.iter().find(|row| row["call"] == call && row["files"] == files);

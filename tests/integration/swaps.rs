@@ -103,7 +103,7 @@ fn a_pipe_for_a_settings_file_or_a_lock_holds_nothing_up() {
         (&["gallery", "S", "--out", "gallery"], 0),
         (&["card", "S", "--out", "card"], 0),
         (&["attach", "S"], 3),
-        (&["predict", "S"], 0),
+        (&["predict", "S"], 4),
         (&sweep, 3),
     ] {
         let ended = work.petal(args).ends();
@@ -126,7 +126,7 @@ fn a_linked_lock_of_another_sweep_does_not_stop_that_one() {
     let index = fs::read(work.path("own/sweep.json")).unwrap();
     work.write("theirs/sweep.json", index);
     std::os::unix::fs::symlink("../own/sweep.lock", work.path("theirs/sweep.lock")).unwrap();
-    work.petal(["attach", "theirs"]).exits(3).telling(&["no petal is at work there"]);
+    work.petal(["attach", "theirs"]).exits(3).telling(&["nothing is running there"]);
     own.ends().exited(0);
 }
 

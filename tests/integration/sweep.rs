@@ -587,7 +587,7 @@ fn a_pattern_for_all_results_reports_runs_and_sweeps_and_skips_the_rest() {
     let ended = work.petal([&["report".to_owned()][..], &all].concat()).exits(0);
     assert!(ended.stdout.contains("petal 0.1.0 run report"), "{}", ended.stdout);
     assert!(ended.stdout.contains("sweep report"), "{}", ended.stdout);
-    let ended = ended.telling(&[&format!("skipped: {}", text(&empty)), "holds no petal run"]);
+    let ended = ended.telling(&[&format!("skipped: {}", text(&empty)), "no petal run here"]);
     ended.telling(&[&format!("skipped: {}", text(&aborted))]);
     // A row per run; a sweep's cells are in its own CSV.
     let args = ["report".to_owned(), "--csv".to_owned()];
@@ -621,11 +621,11 @@ fn a_run_a_cell_and_a_comparison_quote_the_steady_window() {
             line.contains(&format!(" | PIOPS {} read + ", petal_model::numbers::decimal(read, 0))),
             "{line}: {read}"
         );
-        assert!(line.ends_with(&format!("| steady window {from:.1}-{to:.1} s")), "{line}");
+        assert!(line.ends_with(&format!("| counted window {from:.1}-{to:.1} s")), "{line}");
     }
     let reads = number(&cell, "/steady/per_second/physical_read_requests");
     assert_eq!(row["reads_s"].parse::<f64>().unwrap(), reads);
-    assert!(row["window"].starts_with("steady window "), "{}", row["window"]);
+    assert!(row["window"].starts_with("counted window "), "{}", row["window"]);
     assert!(row.values().all(|value| value != "-0"), "{row:?}");
     let other = sweep.join(&row["folder"]);
     let compared = work.petal([

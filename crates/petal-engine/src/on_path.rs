@@ -32,9 +32,7 @@ pub fn unusable(path: &Path, error: &io::Error) -> EngineError {
         }
         ErrorKind::ResourceBusy => "another program uses it: stop it first",
         ErrorKind::NotFound => "make its folder first, or name another (--db)",
-        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-            "it must be a folder and is a file: name another (--db)"
-        }
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => "is a file; name a folder (--db)",
         _ => IO_ADVICE,
     };
     EngineError::Environment(format!("{}: {error}; {hint}", path.display()))

@@ -162,16 +162,16 @@ pub(super) fn processors(run: &Run) -> Judgement {
     clear_if(limits::is_others_work(run) || others.processors < others.processors_min())?;
     let (during, before) = (processors_words(&others), before_run(run, host));
     let words = match before {
-        Some(before) => format!("{during} during the run, {:.1} before it", before.processors),
+        Some(before) => format!("{during} during the run ({:.1} before)", before.processors),
         None => format!("{during} during the run"),
     };
-    let found = by_others(run, host, &words, &others);
+    let found = by_others(host, &words, &others);
     let before = before.map(|before| json!({ "other_processors_before": before.processors }));
     found.with(json!({ "other_processors": others.processors })).with(before.unwrap_or(json!({})))
 }
 
 fn processors_words(others: &Others) -> String {
-    format!("others used {:.1} of the {} processors", others.processors, others.of)
+    format!("other programs used {:.1} of {} processors", others.processors, others.of)
 }
 
 /// Others' processors in the last look before the run, when petal was idle; None if they were few.
@@ -181,11 +181,9 @@ fn before_run(run: &Run, seen: &HostSeen) -> Option<Others> {
 }
 
 /// Reports the processor time of others.
-fn by_others(run: &Run, seen: &HostSeen, words: &str, others: &Others) -> Judgement {
-    let not_theirs =
-        if run.is_bare_device() { "it was not petal" } else { "neither petal nor the database" };
+fn by_others(seen: &HostSeen, words: &str, others: &Others) -> Judgement {
     warning(
-        format!("{words}{}: {not_theirs}", seen_on(seen)),
+        format!("{words}{}", seen_on(seen)),
         "Repeat on a quiet host; top names the other programs.",
     )
     .with(json!({ "own_processors": others.own, "processors": others.of }))
@@ -199,7 +197,7 @@ pub(super) fn before(run: &Run) -> Judgement {
         // One finding for one fact.
         clear_if(limits::is_others_work(run) || processors(run).is_ok())?;
         let words = format!("{} before the run", processors_words(&others));
-        return by_others(run, seen, &words, &others)
+        return by_others(seen, &words, &others)
             .with(json!({ "other_processors_before": others.processors }));
     }
     // On another host these seconds hold petal's own settling.

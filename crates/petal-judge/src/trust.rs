@@ -347,7 +347,7 @@ const TIME_MISSING_MAX: f64 = 0.02;
 /// Windows under this are not judged: one wait for a processor is a large share of them.
 const TIME_JUDGED_S_MIN: f64 = 10.0;
 
-/// Compares DB time and think time with the time that all sessions had, in the steady window of a
+/// Compares DB time and think time with the time that all sessions had, in the counted window of a
 /// closed loop: there a session is always in one of them. A sleep under way at a bound counts as a
 /// whole on one side of it.
 pub(super) fn time_missing(run: &Run) -> Judgement {
@@ -357,7 +357,7 @@ pub(super) fn time_missing(run: &Run) -> Judgement {
     clear_if(run.details.backlog.is_some() || run.io_depth() > 1.0 || !summary.hosts.is_empty())?;
     clear_if(!summary.sessions_lost.is_empty() || run.details.rebuilt)?;
     let window = summary.steady.as_ref().zip(run.details.steady.as_ref());
-    let (steady, totals) = known(window, "the totals of the steady window are not known")?;
+    let (steady, totals) = known(window, "the totals of the counted window are not known")?;
     clear_if(steady.to_s - steady.from_s < TIME_JUDGED_S_MIN)?;
     let sessions_s = f64::from(summary.sessions) * (steady.to_s - steady.from_s);
     let missing_s = sessions_s - totals.db_time_s - totals.think_time_s;

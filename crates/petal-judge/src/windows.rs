@@ -1,4 +1,4 @@
-//! Names the time that the figures of several runs cover, if that is not each run's steady window.
+//! Names the time that the figures of several runs cover, if that is not each run's counted window.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use petal_model::record::observation::Observation;
 /// Number of names that are printed; the rest are counted.
 const NAMED_MAX: usize = 5;
 
-/// A note that names the runs whose figures do not cover their steady window, by reason.
+/// A note that names the runs whose figures do not cover their counted window, by reason.
 pub(super) fn note<'a>(seen: impl IntoIterator<Item = &'a Observation>) -> Option<String> {
     let mut all = 0;
     let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -20,7 +20,7 @@ pub(super) fn note<'a>(seen: impl IntoIterator<Item = &'a Observation>) -> Optio
     let reported: Vec<String> = others.iter().map(|(why, runs)| reported(why, runs, all)).collect();
     (!reported.is_empty()).then(|| {
         format!(
-            "whole-run: figures are of the whole run and not of its steady window in {}",
+            "whole-run: figures are of the whole run and not of its counted window in {}",
             reported.join("; in ")
         )
     })

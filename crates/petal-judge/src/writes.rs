@@ -292,7 +292,7 @@ pub(super) fn small_log_cadence(run: &Run) -> Judgement {
     let checkpoints = forced.filter(|&checkpoints| checkpoints >= 2).ok_or(Clear)?;
     let every_s = run.summary.elapsed_s / checkpoints as f64;
     clear_if(every_s >= CHECKPOINT_EVERY_S_MIN)?;
-    let message = format!("the log's size made a checkpoint every {} s", decimal(every_s, 1));
+    let message = format!("the log filled and forced a checkpoint every {} s", decimal(every_s, 1));
     let finding = match counted {
         Some(_) => warning(
             message,

@@ -159,8 +159,7 @@ fn listed(
     }
     let side = match shared.loop_side {
         LoopSide::Server => {
-            "server: petal_run, one statement for the SELECTs of 10 ms (for four slower ones), one \
-             for each UPDATE"
+            "server: petal_run; one statement runs about 10 ms of SELECTs, at least four, or one UPDATE"
         }
         LoopSide::Client => "client: one prepared statement per operation",
     };

@@ -378,8 +378,8 @@ impl Settling<'_> {
         let skipped = schemas.len() - vacuumed;
         if skipped > 0 {
             done.push(format!(
-                "{skipped} main tables not vacuumed: the role may not (it must own them, or have \
-                 MAINTAIN, version 17 and later); dead rows of the run before are cleared in this one"
+                "{skipped} main tables not vacuumed: the role does not own them and lacks MAINTAIN \
+                 (version 17 and later); dead rows of the run before are cleared in this one"
             ));
         }
         if self.autovacuum {
@@ -395,7 +395,7 @@ impl Settling<'_> {
             done.push("checkpoint".to_owned());
         } else {
             done.push(
-                "no checkpoint: the role may not (GRANT pg_checkpoint, version 15 and later); \
+                "no checkpoint: the role lacks pg_checkpoint (version 15 and later) or superuser; \
                  dirty blocks of the run before are written in this one"
                     .to_owned(),
             );

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::numbers::{UNKNOWN, or_dash};
+use super::html::moment;
+use super::numbers::{UNKNOWN, counted, or_dash};
 use super::records::ShownRecord;
+use super::table::paragraph;
 use petal_judge::distinct;
 use petal_model::record::calibration::Calibration;
+use petal_model::record::conclusions::limit_clause;
 use petal_model::record::costs::Costs;
 use petal_model::record::observation::metric;
 use petal_model::record::sweep::Swept;
@@ -36,6 +39,19 @@ pub struct ListedRecord {
     pub verdict: String,
 }
 
+/// The records below a folder, each with its verdict.
+pub fn render(folder: &str, listed: &[ListedRecord]) -> String {
+    let mut out =
+        paragraph("", "", &format!("{} below {folder}", counted(listed.len() as u64, "record")));
+    for record in listed {
+        let started = moment(&record.measured);
+        let head = format!("{}: {}, {}, {started}", record.name, record.kind, record.state);
+        out.push_str(&format!("\n{}", paragraph("", "  ", &head)));
+        out.push_str(&paragraph("  ", "    ", &record.verdict));
+    }
+    out
+}
+
 impl ListedRecord {
     pub fn of_run(name: String, run: &Run) -> Self {
         let summary = &run.summary;
@@ -57,8 +73,9 @@ impl ListedRecord {
                 .read_us
                 .filter(|_| headline.figures.read_us_stand_in.is_none()),
             verdict: format!(
-                "{}; served by {served_by}; limited by {limited_by}",
-                headline.verdict.words
+                "{}; served by {served_by}; {}",
+                headline.brief(),
+                limit_clause(limited_by)
             ),
             ..Self::default()
         }

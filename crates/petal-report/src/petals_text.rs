@@ -9,6 +9,7 @@ use super::table::{self, Cell, Table, paragraph};
 use super::text::{bullets, caveats, section};
 use petal_judge::petals::{Estimate, PetalLine, Petals};
 use petal_judge::price;
+use petal_model::record::conclusions::limit_clause;
 use petal_model::record::headline::AskedFor;
 use petal_model::settings::objective::Objective;
 
@@ -54,7 +55,7 @@ fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
     };
     let peak = if is_one_point { Some(0) } else { line.peak };
     if let Some(limit) = peak.and_then(|at| line.limited_by(at)) {
-        words.push_str(&format!(", limited by {limit}"));
+        words.push_str(&format!(", {}", limit_clause(limit)));
     }
     if let Some(plateau) = &line.plateau {
         words.push_str(&format!("; {}", super::petals::plateau(line, plateau)));

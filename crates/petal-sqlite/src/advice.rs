@@ -6,7 +6,7 @@ pub fn advice() -> Advice {
     let some = |text: &str| Some(text.to_owned());
     Advice {
         checkpoints_by_log_size: some(
-            "That is this engine's way here; a larger WAL would write blocks changed twice once.",
+            "Normal for this engine. A larger WAL would write a block changed twice only once.",
         ),
         keep_cached: some(
             "Give the cache more room. A commit by another session of the same schema empties a \

@@ -538,7 +538,7 @@ fn a_file_where_the_folder_should_be_is_an_error_and_stays() {
         engine.load(&plan(1024, 8192), &Silent, &unlimited()).unwrap_err(),
     ] {
         assert!(matches!(error, EngineError::Environment(_)), "{error}");
-        assert!(error.to_string().contains("must be a folder"), "{error}");
+        assert!(error.to_string().contains("is a file; name a folder"), "{error}");
     }
     assert_eq!(fs::read(&path).unwrap(), b"data");
 }

@@ -386,7 +386,7 @@ pub fn attach(dir: &Path, interrupted: &dyn Fn() -> bool) -> Result<bool, Comman
         let place = dir.display();
         return Err(CommandError::new(
             Exit::Environment,
-            format!("{place}: no petal is at work there{next}"),
+            format!("{place}: nothing is running there{next}"),
         ));
     }
     check_terminal("petal attach")?;

@@ -95,7 +95,7 @@ fn conclusions_are_whole_or_counted() {
     let LiveState::Run(live) = &mut state else { panic!() };
     let summary = &mut live.judged.as_mut().unwrap().summary;
     let words =
-        "reads waited for (63 % of DB time), by an experiment that slowed each of the layers";
+        "waiting for reads (63 % of DB time), by an experiment that slowed each of the layers";
     let headline = summary.headline.as_mut().unwrap();
     headline.limited_by.words = words.to_owned();
     headline.verdict =
@@ -172,7 +172,7 @@ fn each_line_of_a_sweep_is_named_in_80_columns_and_24_rows() {
     assert!(["a  line 0", "b  line 1", "c  line 2"].into_iter().all(is_named), "{text}");
     let LiveState::Sweep(live) = &mut state else { panic!() };
     live.petals.lines = (0..7).flat_map(|_| live.petals.lines.clone()).collect();
-    let limit = "reads waited for (63 % of DB time), by an experiment that slowed each layer";
+    let limit = "waiting for reads (63 % of DB time), by an experiment that slowed each layer";
     let (_, run) = live.cell.as_mut().unwrap();
     run.judge();
     let headline = run.judged.as_mut().unwrap().summary.headline.as_mut().unwrap();

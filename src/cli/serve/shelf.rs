@@ -6,13 +6,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use petal_model::record::sweep::Swept;
-use petal_model::record::{self, RecordError, calibration, costs, journal, sweep};
+use petal_model::record::{RecordError, calibration, costs, journal, sweep};
 use petal_report::listed::ListedRecord;
 
-use crate::cli::gallery::DEPTH_MAX;
 use crate::cli::live::follow::is_at_work;
-use crate::cli::record_folders::records_below;
+use crate::cli::record_folders::{DEPTH_MAX, listed, records_below};
 
 /// Records in a list; older ones are left out.
 const LISTED_MAX: usize = 2_000;
@@ -138,35 +136,10 @@ fn stamp(folder: &Path) -> Option<Stamp> {
     Some((about.dev(), about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
 }
 
-fn listed(path: &Path, name: String) -> Result<ListedRecord, RecordError> {
-    if sweep::is_one(path) {
-        let mut sweep = sweep::index(path)?;
-        let mut runs = Vec::new();
-        // The sweep's own page names the cells that cannot be read.
-        sweep.cells.retain(|cell| {
-            let run = record::load_brief(&path.join(&cell.folder));
-            run.map(|run| runs.push(run)).is_ok()
-        });
-        let swept = Swept { sweep, runs, peak_run: None, is_at_work: is_at_work(path) };
-        return Ok(ListedRecord::of_sweep(name, &swept));
-    }
-    if calibration::is_one(path) {
-        return Ok(ListedRecord::of_calibration(name, &calibration::load(path)?));
-    }
-    if costs::is_one(path) {
-        return Ok(ListedRecord::of_costs(name, &costs::load(path)?));
-    }
-    let mut run = record::load_brief(path)?;
-    if run.details.rebuilt {
-        petal_judge::conclude(&mut run);
-    }
-    Ok(ListedRecord::of_run(name, &run))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::{RecordFolder, fixture};
+    use petal_model::record::{self, RecordFolder, fixture};
     use std::os::unix::fs::symlink;
 
     fn saved(folder: &Path) {

@@ -32,6 +32,7 @@ pub use cells::label;
 use petal_model::record::headline::Headline;
 use petal_model::record::observation::{Observation, metric};
 use petal_model::settings::objective::Objective;
+use petal_model::settings::table::closest;
 pub use verdict::ComparisonVerdict;
 pub use whole::WholeChange;
 pub use worth::SideFinding;
@@ -53,6 +54,8 @@ const USUAL: [&str; 10] = [
     metric::REDO_MB,
 ];
 const HOOK: &str = "hook_";
+/// Metrics of a message that names them all.
+const KNOWN_LETTERS_MAX: usize = 100;
 
 /// A side: a name, and its runs.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -169,12 +172,21 @@ pub enum CompareError {
          settings that differ on one side only"
     )]
     NothingInCommon(String),
-    #[error("metric {metric}: no record has it; name one of: {known}")]
-    NoSuchMetric { metric: String, known: String },
+    #[error("no record has the metric {metric}; {}", did_you_mean(near.as_deref(), known))]
+    NoSuchMetric { metric: String, near: Option<String>, known: String },
     #[error("--by {key}: no record has it; {known}")]
     NoSuchKey { key: String, known: String },
     #[error("{side}: no run of it is whole, so there is nothing to compare")]
     NoWholeRun { side: String },
+}
+
+/// The metric that was probably meant; else a short list, or the command that explains all.
+fn did_you_mean(near: Option<&str>, known: &str) -> String {
+    match near {
+        Some(near) => format!("did you mean {near}? petal help metrics lists all"),
+        None if known.len() < KNOWN_LETTERS_MAX => format!("they have: {known}"),
+        None => "petal help metrics lists those that petal makes".to_owned(),
+    }
 }
 
 /// Compares every later side with the first.
@@ -253,6 +265,7 @@ fn metrics(sides: &[ComparedSide], asked: &[String]) -> Result<Vec<String>, Comp
         let known: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
         return Err(CompareError::NoSuchMetric {
             metric: missing.clone(),
+            near: closest(missing, known.iter().copied(), 2).map(str::to_owned),
             known: known.join(", "),
         });
     }

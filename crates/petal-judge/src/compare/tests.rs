@@ -286,7 +286,7 @@ fn incomparable_sides_say_why() {
                                                 settings, or put settings that differ on one side \
                                                 only");
     let same = [side("a", vec![seen("0")]), side("b", vec![seen("0")])];
-    insta::assert_snapshot!(why(&same, &["iops"]), @"metric iops: no record has it; name one of: piops");
+    insta::assert_snapshot!(why(&same, &["iops"]), @"no record has the metric iops; did you mean piops? petal help metrics lists all");
     let mut failed = seen("0");
     failed.status = Some(Status::Failed);
     insta::assert_snapshot!(why(&[side("a", vec![failed]), side("b", vec![seen("0")])], &[]), @"a: no run of it is whole, so there is nothing to compare");

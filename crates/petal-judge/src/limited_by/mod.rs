@@ -96,7 +96,7 @@ fn by_residence(run: &Run) -> Option<LimitedBy> {
     let percent = share * 100.0;
     let spent = format!("{percent:.0} % of an operation's time");
     if share < LIMIT_SHARE_MIN {
-        let words = format!("not determined (most: {} {spent})", place.words());
+        let words = format!("not determined (largest share: {}, {spent})", place.words());
         return Some(LimitedBy::new(Limiter::NotDetermined, words, evidence));
     }
     let queued = part(PartOfTime::RunQueue);
@@ -114,7 +114,7 @@ fn by_residence(run: &Run) -> Option<LimitedBy> {
                 true => format!(", {:.0} % of it above the device", above * 100.0),
                 false => String::new(),
             };
-            (Limiter::Reads, format!("reads waited for ({spent}{above})"))
+            (Limiter::Reads, format!("waiting for reads ({spent}{above})"))
         }
         PlaceOfTime::Writes => (Limiter::Log, format!("log writes and syncs ({spent})")),
         PlaceOfTime::Network => (Limiter::Network, format!("network ({spent})")),

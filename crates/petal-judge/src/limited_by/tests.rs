@@ -33,7 +33,7 @@ fn reads_that_wait_above_the_device_do_not_wait_for_it() {
     assert_eq!(by, Limiter::Reads);
     assert!(words.ends_with("of DB time, 70 % of it above the device)"), "{words}");
     let (by, words) = limited(0.9, 90.0);
-    assert_eq!((by, words.as_str()), (Limiter::Reads, "reads waited for (63 % of DB time)"));
+    assert_eq!((by, words.as_str()), (Limiter::Reads, "waiting for reads (63 % of DB time)"));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn the_limit_is_named() {
         run.summary.waits.truncate(1);
         at_the_device(run, 1.0);
     };
-    assert_eq!(limited(&deep), "reads waited for (48.0 of 64 at once on average)");
+    assert_eq!(limited(&deep), "waiting for reads (48.0 of 64 at once on average)");
     // A little over DB time is caused by two clocks; much over it is not a share.
     let of_db_time = |share: f64| {
         move |run: &mut Run| {
@@ -186,13 +186,13 @@ fn the_limit_is_named() {
             at_the_device(run, 1.0);
         }
     };
-    assert_eq!(limited(&of_db_time(1.01)), "reads waited for (100 % of DB time)");
+    assert_eq!(limited(&of_db_time(1.01)), "waiting for reads (100 % of DB time)");
     assert_eq!(
         limited(&of_db_time(1.4)),
         "not determined (waits of class User I/O took longer than DB time)"
     );
     let spread = |run: &mut Run| run.details.db_time_s *= 4.0;
-    assert!(limited(&spread).starts_with("not determined (most: User I/O"));
+    assert!(limited(&spread).starts_with("not determined (largest share: reads, "));
     let busy = |run: &mut Run| {
         run.summary.cpu = Some(CpuShare { user: 99.0, idle: 1.0, ..CpuShare::default() });
     };

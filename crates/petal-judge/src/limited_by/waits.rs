@@ -46,22 +46,36 @@ pub(super) fn waited_for(run: &Run) -> LimitedBy {
     if share < LIMIT_SHARE_MIN {
         let why = match has_untimed_reads(run) {
             true => " (the database does not time its reads)".to_owned(),
-            false => format!(" (most: {} {words})", class.label()),
+            false => format!(" (largest share: {}, {words})", class_words(class)),
         };
         return known.unwrap_or_else(|| not_determined(&why, evidence));
     }
-    let (by, what) = match class {
+    let by = match class {
         WaitClass::UserIo => return reads_waited_for(run, time_us, &words, evidence),
-        // Not commits alone: a changed block is written after its log, and who needs room waits.
-        WaitClass::Commit => (Limiter::Log, "log writes and syncs"),
-        WaitClass::Replica => (Limiter::Replica, "commits that wait for a replica"),
-        WaitClass::Concurrency => (Limiter::Contention, "contention inside the database"),
-        WaitClass::Application => (Limiter::Locks, "locks of other sessions"),
-        WaitClass::Configuration => (Limiter::LogRoom, "room in the log or a buffer"),
-        WaitClass::Network => (Limiter::Network, "network"),
-        _ => (Limiter::OtherWaits, class.label()),
+        WaitClass::Commit => Limiter::Log,
+        WaitClass::Replica => Limiter::Replica,
+        WaitClass::Concurrency => Limiter::Contention,
+        WaitClass::Application => Limiter::Locks,
+        WaitClass::Configuration => Limiter::LogRoom,
+        WaitClass::Network => Limiter::Network,
+        _ => Limiter::OtherWaits,
     };
-    LimitedBy::new(by, format!("{what} ({words})"), evidence)
+    LimitedBy::new(by, format!("{} ({words})", class_words(class)), evidence)
+}
+
+/// A class of waits as the limit names it.
+fn class_words(class: WaitClass) -> &'static str {
+    match class {
+        WaitClass::UserIo => "reads",
+        // Not commits alone: a changed block is written after its log, and who needs room waits.
+        WaitClass::Commit => "log writes and syncs",
+        WaitClass::Replica => "commits that wait for a replica",
+        WaitClass::Concurrency => "contention inside the database",
+        WaitClass::Application => "locks of other sessions",
+        WaitClass::Configuration => "room in the log or a buffer",
+        WaitClass::Network => "network",
+        _ => class.label(),
+    }
 }
 
 fn has_untimed_reads(run: &Run) -> bool {
@@ -111,7 +125,7 @@ fn reads_waited_for(run: &Run, waited_us: f64, words: &str, mut evidence: Value)
     let above = resources::above_the_device(run, waited_us);
     evidence["share_above_the_device"] = json!(above);
     let Some(above) = above.filter(|&above| above >= ABOVE_DEVICE_MIN) else {
-        return LimitedBy::new(Limiter::Reads, format!("reads waited for ({words})"), evidence);
+        return LimitedBy::new(Limiter::Reads, format!("waiting for reads ({words})"), evidence);
     };
     let percent = above * 100.0;
     let busy = limits::server_cpu(run).map(limits::busy_percent);
@@ -128,7 +142,7 @@ fn reads_waited_for(run: &Run, waited_us: f64, words: &str, mut evidence: Value)
         }
         None => {
             let words =
-                format!("reads waited for ({words}, {percent:.0} % of it above the device)");
+                format!("waiting for reads ({words}, {percent:.0} % of it above the device)");
             LimitedBy::new(Limiter::Reads, words, evidence)
         }
     }

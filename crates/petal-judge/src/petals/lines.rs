@@ -215,15 +215,23 @@ fn limited_by(repeats: &[&Observation]) -> Option<String> {
     // The first of those that are as frequent.
     let limit = known.iter().rev().max_by_key(|limit| alike(limit.by).count())?;
     let figures: Option<Vec<f64>> = alike(limit.by).map(figure).collect();
-    let name = limit.words.split(" (").next().unwrap_or_default();
+    let (name, more) = limit.words.split_once(" (").unwrap_or((&limit.words, ""));
     let of = if limit.by == Limiter::Processors { "busy" } else { "of DB time" };
-    let words = match figures.and_then(|figures| estimate::mean(&figures)) {
-        Some(mean) => format!("{name} ({mean:.0} % {of})"),
-        None if alike(limit.by).all(|other| other.words == limit.words) => limit.words.clone(),
-        None => name.to_owned(),
+    // The class of waits with the largest share, if none is a limit.
+    let largest = more.split_once(", ").filter(|_| limit.by == Limiter::NotDetermined);
+    let largest = largest.map_or_else(String::new, |(class, _)| format!("{class}, "));
+    let figure = match figures.and_then(|figures| estimate::mean(&figures)) {
+        Some(mean) => format!("{largest}{mean:.0} % {of}"),
+        None if alike(limit.by).all(|other| other.words == limit.words) => {
+            more.trim_end_matches(')').to_owned()
+        }
+        None => String::new(),
     };
     let (times, all) = (alike(limit.by).count(), repeats.len());
-    Some(if times < all { format!("{words} in {times} of {all} repeats") } else { words })
+    let times = (times < all).then(|| format!("{times} of {all} repeats"));
+    let more: Vec<String> = [figure].into_iter().filter(|it| !it.is_empty()).chain(times).collect();
+    let more = if more.is_empty() { String::new() } else { format!(" ({})", more.join("; ")) };
+    Some(format!("{name}{more}"))
 }
 
 /// The percentage that a limit rests on: of all processors, or of DB time; None if it has no such figure.

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use petal_model::record::conclusions::{LimitedBy, Limiter};
+use petal_model::record::conclusions::{LimitedBy, Limiter, limit_clause};
 use petal_model::record::{Status, plain_csv};
 
 /// A run of a line: sessions, PIOPS, read latency.
@@ -318,8 +318,8 @@ fn figures_that_are_not_of_the_steady_window_are_named() {
         seen.window = Some(Window::Steady { from_s: 5.0, to_s: 15.0 });
     }
     assert!(Petals::of(&observations).notes.is_empty());
-    observations[1].window = Some(Window::Whole { elapsed_s: 10.0, why: "no steady window" });
-    insta::assert_snapshot!(Petals::of(&observations).notes.join("\n"), @"whole-run: figures are of the whole run and not of its steady window in 1 of 6 runs (no steady window): run-2-1");
+    observations[1].window = Some(Window::Whole { elapsed_s: 10.0, why: "no counted window" });
+    insta::assert_snapshot!(Petals::of(&observations).notes.join("\n"), @"whole-run: figures are of the whole run and not of its counted window in 1 of 6 runs (no counted window): run-2-1");
 }
 
 #[test]
@@ -520,16 +520,28 @@ fn the_limit_of_a_cell_has_the_mean_figure_of_the_repeats_that_met_it() {
         |s: f64, words| (Limiter::Reads, words, json!({ "wait_time_s": s, "db_time_s": 100.0 }));
     assert_eq!(limit_of(&[busy(97.0), busy(99.0)]), "processors (98 % busy)");
     let (first, other) =
-        ("reads waited for (60 % of DB time)", "reads waited for (80 % of DB time)");
+        ("waiting for reads (60 % of DB time)", "waiting for reads (80 % of DB time)");
     assert_eq!(
         limit_of(&[busy(97.0), reads(60.0, first), reads(80.0, other)]),
-        "reads waited for (70 % of DB time) in 2 of 3 repeats"
+        "waiting for reads (70 % of DB time; 2 of 3 repeats)"
     );
+    let undecided = |s: f64, words| {
+        let evidence = json!({ "wait_time_s": s, "db_time_s": 100.0 });
+        (Limiter::NotDetermined, words, evidence)
+    };
+    let (first, other) = (
+        "not determined (largest share: reads, 40 % of DB time)",
+        "not determined (largest share: reads, 48 % of DB time)",
+    );
+    let limit = limit_of(&[busy(97.0), undecided(40.0, first), undecided(48.0, other)]);
+    assert_eq!(limit, "not determined (largest share: reads, 44 % of DB time; 2 of 3 repeats)");
+    assert_eq!(limit_clause(&limit), format!("limit {limit}"));
+    assert_eq!(limit_clause("the log (60 %)"), "limited by the log (60 %)");
     // That processor carried the log writer: its share is not that of all.
     let log_writer = json!({ "busy_percent": 99.0, "processor": 3 });
     assert_eq!(limit_of(&[(Limiter::Processors, "processors", log_writer)]), "processors");
     let deep = json!({ "wait_time_s": 900.0, "db_time_s": 100.0 });
-    let words = "reads waited for (9.0 of 16 at once on average)";
+    let words = "waiting for reads (9.0 of 16 at once on average)";
     assert_eq!(limit_of(&[(Limiter::Reads, words, deep)]), words);
 }
 

@@ -28,7 +28,7 @@ pub fn scale_of(run: &Run) -> f64 {
     run.summary.setting_number("rate_scale").unwrap_or(1.0)
 }
 
-/// Returns rates of the run's steady window, or of the whole run if its rates change meanwhile:
+/// Returns rates of the run's counted window, or of the whole run if its rates change meanwhile:
 /// production's rates are means over all of it.
 pub fn delivered(run: &Run) -> BTreeMap<WorkCount, Delivered> {
     let Some(of) = &run.details.replay else { return BTreeMap::new() };

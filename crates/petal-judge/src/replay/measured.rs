@@ -72,7 +72,7 @@ impl TrialMeasurements {
         }
     }
 
-    /// Measures a trial in its steady window. At the start of a trial a cache takes the writes, so
+    /// Measures a trial in its counted window. At the start of a trial a cache takes the writes, so
     /// that storage sees too few.
     pub fn of(run: &Run) -> Self {
         let run = &*run.headline_window().run;

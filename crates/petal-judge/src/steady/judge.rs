@@ -19,7 +19,7 @@ use petal_model::record::{Run, Second, Status, figures};
 const STALLS_NAMED: usize = 10;
 const TOO_SHORT: &str = "too-short-to-judge";
 
-/// The part of the run that is judged: the steady window, else all of it.
+/// The part of the run that is judged: the counted window, else all of it.
 pub fn window(run: &Run) -> (f64, f64) {
     let steady = run.summary.steady.as_ref();
     steady.map_or((0.0, run.summary.elapsed_s), |steady| (steady.from_s, steady.to_s))
@@ -72,7 +72,7 @@ fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judge
         ));
     }
     let advice = match &onset {
-        Some(_) => "Set WARM_UP past that second, and quote the steady window only.",
+        Some(_) => "Set WARM_UP past that second, and quote the counted window only.",
         None => "Find the cause in the timeline, or run until it is steady; do not quote the mean.",
     };
     let seconds_vary = variation(&seconds);

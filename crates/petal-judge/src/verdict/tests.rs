@@ -8,7 +8,7 @@ use petal_model::stats::os::{CpuShare, DeviceCounts};
 fn the_line_of_a_physical_run() {
     insta::assert_snapshot!(
         headline(&fixture::mixed_run()),
-        @"valid test of the device | PIOPS 59,432 read + 10,000 write | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)"
+        @"valid test of the device | PIOPS 59,432 read + 10,000 write | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: waiting for reads (63 % of DB time) | whole run 60.0 s (the counted window's counters are not known)"
     );
 }
 
@@ -46,7 +46,7 @@ fn unknown_is_a_dash_and_nothing_is_guessed() {
     run.summary.waits.clear();
     run.details.io = IoCounts::default();
     run.details.device = None;
-    insta::assert_snapshot!(headline(&run), @"valid test of storage that petal does not see | PIOPS - read + - write | single-block read - us | redo - MB/s | served by: not seen | limited by: not determined | whole run 60.0 s (the steady window's counters are not known)");
+    insta::assert_snapshot!(headline(&run), @"valid test of storage that petal does not see | PIOPS - read + - write | single-block read - us | redo - MB/s | served by: not seen | limited by: not determined | whole run 60.0 s (the counted window's counters are not known)");
 }
 
 #[test]

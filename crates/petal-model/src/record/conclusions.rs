@@ -107,7 +107,7 @@ pub struct Elasticity {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LimitedBy {
     pub by: Limiter,
-    /// The limit in words, such as `reads waited for (63 % of DB time)`.
+    /// The limit in words, such as `waiting for reads (63 % of DB time)`.
     pub words: String,
     /// The figures that it rests on, by name.
     pub evidence: BTreeMap<String, serde_json::Value>,
@@ -144,6 +144,14 @@ pub enum Limiter {
     NotJudged,
     #[default]
     NotDetermined,
+}
+
+/// A limit as a part of a sentence: `limited by the log`, or `limit not determined`.
+pub fn limit_clause(words: &str) -> String {
+    match words.starts_with("not ") {
+        true => format!("limit {words}"),
+        false => format!("limited by {words}"),
+    }
 }
 
 impl LimitedBy {

@@ -12,9 +12,8 @@ pub enum RecordError {
     #[error("{} is there already, and is kept; name a file that is not there yet", path.display())]
     FileThere { path: PathBuf },
     #[error(
-        "{} holds no petal run: neither run.json nor journal.ndjson is there (a run that was \
-         killed before its trigger measured nothing); \
-         name the folder of one run, such as petal-results/20261120T134200Z-run",
+        "{}: no petal run here (neither run.json nor journal.ndjson); name a folder that petal run or \
+         petal sweep made",
         path.display()
     )]
     NotARecord { path: PathBuf },

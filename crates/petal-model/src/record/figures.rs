@@ -73,7 +73,7 @@ pub(super) fn io_latency(
     })
 }
 
-/// The steady window: from the end of the warm-up, while at least `surviving` sessions run, in
+/// The counted window: from the end of the warm-up, while at least `surviving` sessions run, in
 /// whole seconds of the timeline. None if there was no such time.
 pub fn steady_window(timeline: &[Second], surviving: u32, warm_up_s: f64) -> Option<(f64, f64)> {
     let full = |second: &&Second| {

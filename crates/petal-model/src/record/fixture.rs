@@ -467,7 +467,7 @@ fn build_mixed_run() -> Run {
     run
 }
 
-/// A mixed run with the database's counters at the bounds of its steady window.
+/// A mixed run with the database's counters at the bounds of its counted window.
 pub fn windowed_run() -> Run {
     let mut run = mixed_run();
     let steady = run.summary.steady.as_mut().unwrap();

@@ -1,5 +1,5 @@
 //! Totals of all layers over an interval of a run, their rates, and the run shown over it. The
-//! whole run, its steady window, the time until which the database was counted, a rebuilt and a
+//! whole run, its counted window, the time until which the database was counted, a rebuilt and a
 //! merged record all make their figures here.
 
 use std::borrow::Cow;
@@ -218,7 +218,7 @@ impl PerSecond {
 pub enum Window {
     /// The time in which all surviving sessions ran, without the warm-up.
     Steady { from_s: f64, to_s: f64 },
-    /// The whole run, and the reason why it is not the steady window.
+    /// The whole run, and the reason why it is not the counted window.
     Whole { elapsed_s: f64, why: &'static str },
     /// The time from the trigger to the end of the database's counters: `until second 7 of 10`.
     Until(String),
@@ -234,7 +234,7 @@ pub struct HeadlineWindow<'a> {
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Steady { from_s, to_s } => write!(f, "steady window {from_s:.1}-{to_s:.1} s"),
+            Self::Steady { from_s, to_s } => write!(f, "counted window {from_s:.1}-{to_s:.1} s"),
             Self::Whole { elapsed_s, why } => write!(f, "whole run {elapsed_s:.1} s ({why})"),
             Self::Until(until) => write!(f, "{until}"),
         }
@@ -252,7 +252,7 @@ impl Window {
         }
     }
 
-    /// Reason why it is not the steady window; None if it is.
+    /// Reason why it is not the counted window; None if it is.
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Steady { .. } => None,
@@ -263,15 +263,15 @@ impl Window {
 }
 
 impl Run {
-    /// The run reduced to its steady window; if that is unknown, the whole run, as far as the
+    /// The run reduced to its counted window; if that is unknown, the whole run, as far as the
     /// database reported its figures.
     pub fn headline_window(&self) -> HeadlineWindow<'_> {
         if let Some((run, window)) = self.in_steady_window() {
             return HeadlineWindow { run: Cow::Owned(run), window };
         }
         let why = match self.summary.steady {
-            None => "no steady window",
-            Some(_) => "the steady window's counters are not known",
+            None => "no counted window",
+            Some(_) => "the counted window's counters are not known",
         };
         let whole = Window::Whole { elapsed_s: self.summary.elapsed_s, why };
         HeadlineWindow {

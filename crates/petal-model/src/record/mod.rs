@@ -438,7 +438,7 @@ pub struct Details {
     pub backlog: Option<u64>,
     /// Result of `--until-steady`: the required volume, and the start of the steady state.
     pub until_steady: Option<UntilSteadyResult>,
-    /// Totals of the steady window; None if the database was not sampled at its bounds, and in
+    /// Totals of the counted window; None if the database was not sampled at its bounds, and in
     /// records made before petal kept it.
     pub steady: Option<IntervalTotals>,
     /// Times in which petal itself did not run; None in records made before petal looked.

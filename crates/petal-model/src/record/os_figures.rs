@@ -33,7 +33,7 @@ pub struct HostFigures {
     /// Devices that hold the data, then the disks below them; null if a device of the data cannot
     /// be read, or the data has no device.
     pub devices: Option<Vec<DeviceFigures>>,
-    /// Times of single requests, over the whole run and over its steady window; null if they were
+    /// Times of single requests, over the whole run and over its counted window; null if they were
     /// not timed, or without such a window.
     pub requests: Option<RequestFigures>,
     pub steady_requests: Option<RequestFigures>,
@@ -430,7 +430,7 @@ mod tests {
         assert_eq!((rows[0].queue_us.count, rows[0].queue_us.p50), (1000 * seconds, Some(0.5)));
         assert_eq!(rows[0].total_us.p99_9, Some(900.5));
         let steady = host.steady_requests.unwrap().rows;
-        assert!(steady[0].service_us.count < 1000 * seconds, "the steady window is shorter");
+        assert!(steady[0].service_us.count < 1000 * seconds, "the counted window is shorter");
         let calls = host.calls.unwrap().rows;
         assert_eq!((calls[0].call, calls[0].files), (CallKind::Read, CalledFiles::Data));
         assert_eq!((calls[1].call, calls[1].files), (CallKind::Sync, CalledFiles::Log));

@@ -218,7 +218,7 @@ pub enum Arrivals {
 }
 
 impl Settings {
-    /// Seconds at the start of a run that are outside of the steady window.
+    /// Seconds at the start of a run that are outside of the counted window.
     pub fn warm_up_s(&self) -> f64 {
         match self.warm_up {
             WarmUp::Time(time) => time.as_secs_f64(),
@@ -326,7 +326,7 @@ impl Default for WarmUp {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {
-    /// A fixed time at the start of a run, which is outside the steady window.
+    /// A fixed time at the start of a run, which is outside the counted window.
     Time(Duration),
     /// Each session reads its data before the trigger, until the cache is full.
     Cache,

@@ -17,7 +17,7 @@ const READING: [&str; 4] = [
     "A row is a line of petals: runs that differ in sessions only. Its small picture and the \
      charts below have the same axes in every row, PIOPS across and the mean single-block read \
      upwards, both as logarithms. The ring is the peak.",
-    "Rates are physical I/O as the engine counted it, of steady windows, means of repeats; +- is \
+    "Rates are physical I/O as the engine counted it, of counted windows, means of repeats; +- is \
      half of a 95 % interval. A dash is unknown, never a zero.",
     "This page lists different data sets, mixes and platforms together: that alone does not make \
      them comparable. The reads' source and the warnings belong to the runs at the peak: read them \

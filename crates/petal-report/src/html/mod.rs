@@ -28,6 +28,7 @@ pub use gallery::gallery;
 pub use list::list;
 pub use live::live;
 pub use over_time::over_time;
+pub(crate) use page::moment;
 pub use page::policy;
 pub use run::run;
 pub use sweep::{petals, reports, sweep};

@@ -183,7 +183,7 @@ pub(super) fn graves<'a>(
 }
 
 /// A time of RFC 3339 to its second, as people write it; anything else as it is.
-pub(super) fn moment(text: &str) -> String {
+pub(crate) fn moment(text: &str) -> String {
     let is_one = text.ends_with('Z') && text.is_ascii() && text.as_bytes().get(10) == Some(&b'T');
     match text.get(..19).and_then(|text| text.split_once('T')).filter(|_| is_one) {
         Some((day, time)) => format!("{day} {time} UTC"),

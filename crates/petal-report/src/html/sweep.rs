@@ -271,7 +271,7 @@ fn cells(observations: &[Observation], swept: Option<&Swept>) -> Section {
         table.row(row.chain(figures).chain([last]));
     }
     let table = table.sortable().with_note(
-        "Rates and latencies of each run's steady window, but for those that the finding whole-run \
+        "Rates and latencies of each run's counted window, but for those that the finding whole-run \
          names; latency of single reads as the engine timed it, of operations by petal's clock.",
     );
     Section::new("cells", "Cells", "")

@@ -3,7 +3,8 @@
 use super::super::json::word;
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, percent, whole};
 use super::super::table::{Cell, Table};
-use petal_model::record::Run;
+use petal_model::record::{Run, WaitRow};
+use petal_model::stats::counters::WaitClass;
 use petal_model::stats::histogram::LatencySummary;
 use petal_model::stats::timeline::LATENESS;
 
@@ -19,7 +20,8 @@ pub(crate) fn top_events(run: &Run) -> Table {
     let mut table =
         Table::headed("event | waits: | time s: | avg us: | % DB time: | class | source");
     let mut waited_us = 0.0;
-    for wait in &run.summary.waits {
+    let is_cpu = |wait: &&WaitRow| wait.class == WaitClass::Cpu;
+    for wait in run.summary.waits.iter().filter(|wait| !is_cpu(wait)) {
         let foreground = wait.class.is_foreground();
         if foreground {
             waited_us += wait.time_us;
@@ -46,11 +48,16 @@ pub(crate) fn top_events(run: &Run) -> Table {
         "-".into(),
         "remainder".into(),
     ]);
-    let note = match run.is_read_untimed() || run.is_log_untimed() {
-        true => format!("{DB_TIME} Waits that the database did not time are in CPU + other."),
-        false => DB_TIME.to_owned(),
+    let untimed = match run.is_read_untimed() || run.is_log_untimed() {
+        true => " Waits that the database did not time are in CPU + other.",
+        false => "",
     };
-    table.with_note(note)
+    let own = run.summary.waits.iter().filter(is_cpu).map(|wait| {
+        let (time, source) = (decimal(wait.time_us / 1e6, 2), word(&wait.source));
+        format!(" {}: {time} s ({source}).", wait.name)
+    });
+    let own: String = own.collect();
+    table.with_note(format!("{DB_TIME}{untimed}{own}"))
 }
 
 /// Names the rest of DB time: it includes waits that the database did not time.
@@ -82,7 +89,7 @@ pub(crate) fn longest(run: &Run, most: usize) -> Table {
     Table::of_figures("wait | waits | avg us | % DB time").with_rows(rows)
 }
 
-/// Operation latency of the steady window; of the whole run if that is unknown.
+/// Operation latency of the counted window; of the whole run if that is unknown.
 pub(crate) fn operations_in_short(run: &Run) -> Table {
     let steady = run.summary.steady.as_ref().map(|steady| &steady.latency_us);
     let latencies = steady.filter(|all| !all.is_empty()).unwrap_or(&run.summary.latency_us);
@@ -95,7 +102,7 @@ pub(crate) fn operations_in_short(run: &Run) -> Table {
         .with_rows(rows)
 }
 
-/// Operation latency, of the whole run and of its steady window.
+/// Operation latency, of the whole run and of its counted window.
 pub(crate) fn operations(run: &Run) -> Table {
     let all = run.summary.latency_us.iter().chain(&run.summary.hot_latency_us);
     let all = all.map(|(name, latency)| latency_cells(name, latency));
@@ -197,8 +204,35 @@ pub(crate) fn io(run: &Run) -> Table {
         for (name, requests, time_ms) in sides {
             let mean = (requests > 0).then(|| time_ms as f64 * 1000.0 / requests as f64);
             let (requests, mean) = (whole(requests), or_dash(mean, micros));
-            table.row([name, &requests, &mean, "-", "-", "-", "/proc/diskstats, with its queue"]);
+            table.row([
+                name,
+                &requests,
+                &mean,
+                "-",
+                "-",
+                "-",
+                "/proc/diskstats, including queueing",
+            ]);
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use petal_model::record::fixture;
+
+    #[test]
+    fn sampled_processor_time_has_no_row_next_to_the_remainder() {
+        let mut run = fixture::mixed_run();
+        let first = run.summary.waits[0].clone();
+        let of_cpu =
+            WaitRow { name: "on CPU".to_owned(), class: WaitClass::Cpu, time_us: 20.36e6, ..first };
+        let before = top_events(&run);
+        run.summary.waits.push(of_cpu);
+        let table = top_events(&run);
+        assert_eq!(table.rows(), before.rows());
+        assert!(table.note.contains(" on CPU: 20.36 s ("), "{}", table.note);
+    }
 }

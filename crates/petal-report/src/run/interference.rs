@@ -171,7 +171,7 @@ pub(crate) fn chart(run: &Run) -> Option<Chart> {
     let until_s = line.last().map_or(1.0, |(at_s, _)| at_s + 1.0);
     let title = format!("{name} of the response time, with and without neighbours");
     let texts = ("interference-linear", title.as_str(), "response time over time, slots shaded");
-    let across = PlotAxis::new(Scale::between(0.0, until_s), "seconds since the trigger");
+    let across = PlotAxis::new(Scale::between(0.0, until_s), "seconds since the start");
     let up_label = format!("{name} of the response time, us (petal's clock)");
     let up = PlotAxis::new(Scale::linear([0.0, most]), &up_label);
     let mut plot = Plot::new(&ChartFrame::wide(texts, 200.0, across, up));

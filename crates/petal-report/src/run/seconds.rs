@@ -1,4 +1,4 @@
-//! The run second by second: extremes, the steady window, errors and lost sessions, the results of
+//! The run second by second: extremes, the counted window, errors and lost sessions, the results of
 //! hooks, petal's own cost.
 
 use std::collections::BTreeMap;
@@ -67,9 +67,9 @@ fn extreme_cells(name: &str, figure: &SecondFigure<'_>, timeline: &[Second]) -> 
     ]
 }
 
-/// Lists the rates of the steady window and of the whole run.
+/// Lists the rates of the counted window and of the whole run.
 pub(crate) fn steady_rates(run: &Run, steady: &Steady) -> Table {
-    let mut table = Table::of_figures("per second | steady window | whole run");
+    let mut table = Table::of_figures("per second | counted window | whole run");
     type Rate = fn(&PerSecond) -> Option<f64>;
     let rows: [(&str, Rate, f64); 7] = [
         ("operations", |p| p.ops, 1.0),
@@ -107,7 +107,7 @@ pub(crate) fn errors(run: &Run) -> Facts {
         summary.errors.iter().map(|(code, count)| format!("{code} {}", whole(*count))).collect();
     let codes = if codes.is_empty() { "none".to_owned() } else { codes.join(", ") };
     let all = [
-        ("errors, gone on", Some(codes)),
+        ("errors survived", Some(codes)),
         ("operations cut", Some(whole(summary.ops.cut))),
         ("due and not begun", run.details.backlog.map(whole)),
         ("sessions lost", Some(whole(summary.sessions_lost.len() as u64))),

@@ -10,6 +10,7 @@ use super::findings::grouped;
 use super::peak_run;
 use petal_judge::petals::{Highest, PetalLine, Petals, Point};
 use petal_model::record::Severity;
+use petal_model::record::conclusions::limit_clause;
 use petal_model::record::headline::AskedFor;
 use petal_model::record::sweep::Swept;
 use petal_model::record::sweep_design::Design;
@@ -200,7 +201,7 @@ pub(super) fn verdict(line: &PetalLine, objective: Option<&Objective>) -> String
         words.push_str(&format!(", {read} us a read"));
     }
     if let Some(limit) = line.limited_by(at) {
-        words.push_str(&format!("; limited by {limit}"));
+        words.push_str(&format!("; {}", limit_clause(limit)));
     }
     if line.knee.is_some() && line.points.len() > 1 {
         words.push_str(&format!("; knee at {}", sessions(line, line.knee)));
@@ -358,12 +359,12 @@ mod tests {
                  ++----------------------+----------------------+----------------------+
                   0                    5,000                  10,000              15,000
                                                                  PIOPS, reads and writes
-        a  UPDATE_PCT 0: peak 12,060 PIOPS with 16 sessions, 340.0 us a read; limited by reads waited for
+        a  UPDATE_PCT 0: peak 12,060 PIOPS with 16 sessions, 340.0 us a read; limited by waiting for reads
            (63 % of DB time)
-        b  UPDATE_PCT 20: peak 11,592 PIOPS with 16 sessions, 348.0 us a read; limited by reads waited for
+        b  UPDATE_PCT 20: peak 11,592 PIOPS with 16 sessions, 348.0 us a read; limited by waiting for reads
            (63 % of DB time)
 
-        - whole-run: figures are of the whole run and not of its steady window in every run (the steady
+        - whole-run: figures are of the whole run and not of its counted window in every run (the counted
           window's counters are not known)
 
         record petal-results/sweep: report.txt and report.html there hold the whole report; --full prints it

@@ -29,7 +29,7 @@ pub fn table(runs: &[(&str, &Run)], optional: &[&str]) -> String {
             or_dash(update, micros),
         ]);
     }
-    let note = "sel, upd: latencies of whole operations in us, of the steady window, like ops/s; redo: MB/s; \
+    let note = "sel, upd: latencies of whole operations in us, of the counted window, like ops/s; redo: MB/s; \
                 commits: acknowledged to petal in the whole run; commit wait s: its time in waits of the \
                 classes Commit and Replica";
     format!("{}\n{}", table.render_without(optional).0, paragraph("", "  ", note))
@@ -66,7 +66,7 @@ mod tests {
           1  20261120T140000Z-server  -         914   10,972          1.00           4.52    13,195
           2  client                   client    914   10,972             -           4.52    13,195
 
-        sel, upd: latencies of whole operations in us, of the steady window, like ops/s; redo: MB/s;
+        sel, upd: latencies of whole operations in us, of the counted window, like ops/s; redo: MB/s;
           commits: acknowledged to petal in the whole run; commit wait s: its time in waits of the classes
           Commit and Replica
         ");

@@ -21,9 +21,9 @@ pub struct Grouped<'a> {
 
 impl Grouped<'_> {
     /// Returns the runs that have it, and the source of its figures: `8 of 12 runs (cells 1, 2, 4);
-    /// figures of the first of them`.
+    /// example: first run`.
     pub fn place(&self) -> String {
-        let whose = if self.runs > 1 { "; figures of the first of them" } else { "" };
+        let whose = if self.runs > 1 { "; example: first run" } else { "" };
         if self.runs == self.of_runs {
             return format!("every run{whose}");
         }
@@ -124,11 +124,8 @@ mod tests {
         let reported: Vec<&str> = out.lines().skip(3).collect();
         // The figures are of one run: if several have it the report says so.
         let bad = format!("- error bad-blocks: 1 of 11 runs (cell {first}): somebody read 90 MB/s");
-        let other = [
-            "- warning other-load: 5 of 11 runs (cells 2, 3, 5); figures of the first of them: somebody \
-             read 90",
-            "  MB/s",
-        ];
-        assert_eq!(reported, ["- a: b", bad.as_str(), other[0], other[1]]);
+        let other = "- warning other-load: 5 of 11 runs (cells 2, 3, 5); example: first run: somebody read 90 \
+                     MB/s";
+        assert_eq!(reported, ["- a: b", &bad, other]);
     }
 }

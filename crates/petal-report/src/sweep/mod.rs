@@ -48,7 +48,7 @@ pub fn render(swept: &Swept, petals: &Petals, objective: Option<&Objective>) -> 
     bullets(&mut out, design::found(swept));
     super::petals_text::writer_costs(&mut out, petals);
     findings::render(&mut out, swept, petals);
-    let layer = "the engine's counts and petal's, of the steady window";
+    let layer = "the engine's counts and petal's, of the counted window";
     section(&mut out, "means of each cell", layer);
     out.push_str(&table::means(&rows));
     section(&mut out, "every run", layer);
@@ -184,7 +184,7 @@ fn footnotes(out: &mut String, swept: &Swept) {
     notes.extend(
         [
             "`-` is unknown. It is never a zero. us are microseconds, MB millions of bytes.",
-            "Figures are of each run's steady window: all surviving sessions ran, and the warm-up \
+            "Figures are of each run's counted window: all surviving sessions ran, and the warm-up \
              was over. The finding whole-run names runs that do not know theirs.",
             "read us is the mean single-block read as the engine timed it; sel and upd are \
              whole operations on petal's clock, in us. The two are never mixed.",
@@ -297,10 +297,10 @@ pub(crate) mod tests {
 
         FINDINGS                                                       [all runs together, then single runs]
         ====================================================================================================
-        - whole-run: figures are of the whole run and not of its steady window in every run (the steady
+        - whole-run: figures are of the whole run and not of its counted window in every run (the counted
           window's counters are not known)
 
-        MEANS OF EACH CELL                           [the engine's counts and petal's, of the steady window]
+        MEANS OF EACH CELL                          [the engine's counts and petal's, of the counted window]
         ====================================================================================================
         sess  upd%  n  spread   PIOPS  read/s  write/s  MB/s  read us  ops/s  redo  idle%
         ----  ----  -  ------  ------  ------  -------  ----  -------  -----  ----  -----
@@ -311,7 +311,7 @@ pub(crate) mod tests {
         4       20  1       -   7,728   6,440    1,288   569    168.0    914  96.2   25.0
         16      20  2    0.4%  11,592   9,660    1,932   569    348.0    914  96.2   25.0
 
-        EVERY RUN                                    [the engine's counts and petal's, of the steady window]
+        EVERY RUN                                   [the engine's counts and petal's, of the counted window]
         ====================================================================================================
         sess  upd%  rep  read/s  write/s  MB/s  read us  sel p50  sel p99  upd p50  upd p99  redo  idle%
         ----  ----  ---  ------  -------  ----  -------  -------  -------  -------  -------  ----  -----
@@ -330,8 +330,8 @@ pub(crate) mod tests {
         HOW TO READ THIS
         ====================================================================================================
         - `-` is unknown. It is never a zero. us are microseconds, MB millions of bytes.
-        - Figures are of each run's steady window: all surviving sessions ran, and the warm-up was over. The
-          finding whole-run names runs that do not know theirs.
+        - Figures are of each run's counted window: all surviving sessions ran, and the warm-up was over.
+          The finding whole-run names runs that do not know theirs.
         - read us is the mean single-block read as the engine timed it; sel and upd are whole operations on
           petal's clock, in us. The two are never mixed.
         - redo is MB/s of log; idle% the processors' idle time.

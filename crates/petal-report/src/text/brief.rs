@@ -100,8 +100,8 @@ mod tests {
         let shown = within(80, || brief(&run, "petal-results/20261120T140000Z-run"));
         insta::assert_snapshot!(shown, @r"
         valid test of the device | PIOPS 59,432 read + 10,000 write | single-block read
-          84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for
-          (63 % of DB time) | whole run 60.0 s (the steady window's counters are not
+          84.3 us | redo 96.2 MB/s | served by: device | limited by: waiting for reads
+          (63 % of DB time) | whole run 60.0 s (the counted window's counters are not
           known)
         next petal run -s 4 --update-pct 20 --scale 8192 --threads-per-schema 2 \
           --repeats 3 --db sqlite:petal-data

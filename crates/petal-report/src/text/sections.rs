@@ -216,7 +216,7 @@ pub(super) fn over_time(out: &mut String, run: &Run) {
     let sources = sources::of(run);
     section(out, "per-second extremes", sources.seconds);
     out.push_str(&seconds::extremes(run).render());
-    section(out, "steady window", sources.window);
+    section(out, "counted window", sources.window);
     steady(out, run);
     section(out, "errors and lost sessions", "petal");
     facts(out, &seconds::errors(run));

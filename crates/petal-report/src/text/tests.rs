@@ -34,7 +34,7 @@ fn a_complete_mixed_run() {
     insta::assert_snapshot!(render(&judged(fixture::mixed_run())), @r"
     petal 0.1.0 run report
 
-    valid test of the device | PIOPS 59,432 read + 10,000 write | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: reads waited for (63 % of DB time) | whole run 60.0 s (the steady window's counters are not known)
+    valid test of the device | PIOPS 59,432 read + 10,000 write | single-block read 84.3 us | redo 96.2 MB/s | served by: device | limited by: waiting for reads (63 % of DB time) | whole run 60.0 s (the counted window's counters are not known)
     next petal run -s 4 --update-pct 20 --scale 8192 --threads-per-schema 2 --repeats 3 --db \
       sqlite:petal-data
 
@@ -150,8 +150,8 @@ fn a_complete_mixed_run() {
     log              10,972  412.0     -      -      -  wal sync (petal's VFS shim, totals only)
     read          3,565,900   84.3  84.2  108.1  108.6  main read (petal's VFS shim, each wait)
     write           600,000   48.7     -      -      -  checkpoint write (petal's VFS shim, totals only)
-    device read   3,565,900   66.7     -      -      -  /proc/diskstats, with its queue
-    device write    632,916   28.4     -      -      -  /proc/diskstats, with its queue
+    device read   3,565,900   66.7     -      -      -  /proc/diskstats, including queueing
+    device write    632,916   28.4     -      -      -  /proc/diskstats, including queueing
 
     LATENCY HISTOGRAMS                      [operations: petal's clock; waits: the database or its shim]
     ====================================================================================================
@@ -245,24 +245,24 @@ fn a_complete_mixed_run() {
     select slowest us   71,240    22   73,792   79,952    21       60
     update slowest us  101,304     0  103,856  106,496    59       60
 
-    STEADY WINDOW                                                       [petal's counts, the database's]
+    COUNTED WINDOW                                                      [petal's counts, the database's]
     ====================================================================================================
     from 5.0 s to 60.0 s: all surviving sessions running, warm-up excluded; the headline is of the whole
-      run 60.0 s (the steady window's counters are not known)
-    per second               steady window  whole run
-    -----------------------  -------------  ---------
-    operations                         914        914
-    rows                            58,496     58,517
-    commits                            183        183
-    physical read requests          59,410     59,432
-    physical write requests         10,909     10,000
-    redo MB                           96.1       96.2
-    device read MB                     487        487
-    single-block read us                 -       84.3
+      run 60.0 s (the counted window's counters are not known)
+    per second               counted window  whole run
+    -----------------------  --------------  ---------
+    operations                          914        914
+    rows                             58,496     58,517
+    commits                             183        183
+    physical read requests           59,410     59,432
+    physical write requests          10,909     10,000
+    redo MB                            96.1       96.2
+    device read MB                      487        487
+    single-block read us                  -       84.3
 
     ERRORS AND LOST SESSIONS                                                                     [petal]
     ====================================================================================================
-    errors, gone on       SQLITE_BUSY 1
+    errors survived       SQLITE_BUSY 1
     operations cut        0
     sessions lost         0
 
@@ -300,7 +300,7 @@ fn a_complete_mixed_run() {
     INFO single-run: one run shows no spread: how much the next one would differ is unknown
       advice: Use REPEATS=3 or more before comparing.
       evidence: repeats=1
-    INFO small-log: the log's size made a checkpoint every 10.0 s
+    INFO small-log: the log filled and forced a checkpoint every 10.0 s
       advice: A larger log would write blocks that are changed twice only once.
       evidence: checkpoints=6, elapsed_s=60.0
 
@@ -309,7 +309,7 @@ fn a_complete_mixed_run() {
     server-changed: petal did not read the facts again
     settings-changed: petal did not read the facts again
     limits-changed: petal did not read the facts again
-    time-missing: the totals of the steady window are not known
+    time-missing: the totals of the counted window are not known
     waterfall-gap: threads were not timed
     repeats-vary: needs --repeats 3
     active-set-varies: needs several runs: petal sweep, or petal compare
@@ -362,7 +362,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
     }
     insta::assert_snapshot!(reported.join("\n"), @r#"
     AT THE TOP
-      invalid (lost-sessions) | no result: PIOPS 59,800 read + 0 write | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: reads waited for (64 % of DB time) | whole run 4.0 s (no steady window)
+      invalid (lost-sessions) | no result: PIOPS 59,800 read + 0 write | single-block read 84.3 us | redo 96.8 MB/s | served by: device | limited by: waiting for reads (64 % of DB time) | whole run 4.0 s (no counted window)
       verdict invalid: 1 of 8 sessions ended before their time; the first was session 7 after 2.5 s: disk
         I/O error (SQLITE_IOERR_READ)
       next petal run -s 4 --update-pct 20 --scale 8192 --threads-per-schema 2 --db sqlite:petal-data
@@ -418,8 +418,8 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
       ------------  -------  -----  ---  ---  ---  -----------------------------------------
       log               736  412.0    -    -    -  wal sync (petal's VFS shim, totals only)
       read          239,200   84.3    -    -    -  main read (petal's VFS shim, totals only)
-      device read   239,200   66.7    -    -    -  /proc/diskstats, with its queue
-      device write    2,208  543.5    -    -    -  /proc/diskstats, with its queue
+      device read   239,200   66.7    -    -    -  /proc/diskstats, including queueing
+      device write    2,208  543.5    -    -    -  /proc/diskstats, including queueing
     LATENCY HISTOGRAMS
       select  up to us  count     %
       ------  --------  -----  ----  --------------------------------------------------
@@ -464,10 +464,10 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
       processors idle %     25.0     0     25.0     25.0     3        4
       select slowest us   78,104     0   78,192   78,368     3        4
       update slowest us  101,304     0  101,392  101,568     3        4
-    STEADY WINDOW
+    COUNTED WINDOW
       - (there was no time in which all sessions ran after the warm-up)
     ERRORS AND LOST SESSIONS
-      errors, gone on       none
+      errors survived       none
       sessions lost         1
         session 7 lost at 2.50 s: disk I/O error (SQLITE_IOERR_READ)
     PROCESSORS AND PETAL'S OWN COST

@@ -131,7 +131,7 @@ fn log_waits() {
     };
     let found = by_size(2).unwrap();
     assert_eq!(found.severity, Severity::Warning);
-    assert_eq!(found.message, "the log's size made a checkpoint every 29.0 s");
+    assert_eq!(found.message, "the log filled and forced a checkpoint every 29.0 s");
     assert!(by_size(1).is_none(), "one alone has no distance");
 }
 

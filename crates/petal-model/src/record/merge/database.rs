@@ -219,7 +219,7 @@ fn wait_histograms(each: &[&IntervalTotals], waits: &[WaitRow]) -> BTreeMap<Stri
     by_name.into_iter().filter_map(sum).collect()
 }
 
-/// Sets the steady window of all hosts together.
+/// Sets the counted window of all hosts together.
 pub(super) fn fill_window(
     run: &mut Run,
     parts: &[HostRecord],

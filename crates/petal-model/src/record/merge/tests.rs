@@ -195,7 +195,7 @@ fn the_database_is_counted_once_and_petals_counts_are_added_up() {
     let totals: &IntervalTotals = run.details.steady.as_ref().unwrap();
     assert_eq!(totals.io.physical_read_requests, Some(3500));
     assert_eq!((totals.ops.total, totals.db_time_s), (200, 20.0));
-    assert_eq!(run.headline_window().window.to_string(), "steady window 5.0-10.0 s");
+    assert_eq!(run.headline_window().window.to_string(), "counted window 5.0-10.0 s");
     let hosts: Vec<String> = run.summary.hosts.iter().map(HostRun::name).collect();
     assert_eq!(hosts[3], "share 4 (node4)");
     assert!(run.summary.share.is_none());

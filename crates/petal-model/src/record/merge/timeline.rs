@@ -80,7 +80,7 @@ fn add_known<T>(ours: Option<T>, theirs: Option<T>, plus: impl Fn(T, T) -> T) ->
     }
 }
 
-/// The merged seconds, and the latencies of the run and its steady window, by tag.
+/// The merged seconds, and the latencies of the run and its counted window, by tag.
 pub(super) struct Latency {
     pub timeline: Vec<Second>,
     pub whole: BTreeMap<String, Latencies>,

@@ -163,7 +163,7 @@ impl Observation {
         })
     }
 
-    /// The figures of a run's steady window, with the factors that its series gave it.
+    /// The figures of a run's counted window, with the factors that its series gave it.
     pub fn of_run(source: &str, factors: Vec<(String, String)>, run: &Run) -> Self {
         let summary = &run.summary;
         let HeadlineWindow { run: shown, window } = run.headline_window();

@@ -151,12 +151,12 @@ pub static PARAMETERS: &[Parameter] = &[
         .also("less than RUN_TIME")
         .shown_as(|s| warm_up_json(s.warm_up))
         .means(
-            "seconds at the start outside the steady window; cache: before the start sessions \
+            "seconds at the start outside the counted window; cache: before the start sessions \
              read until the cache is full",
         ),
     of("REPEATS", Length, Run, Count { min: 1, max: 10_000 }, "1")
         .field(|s| &mut s.repeats)
-        .means("how often the run is done; one repeat proves nothing"),
+        .means("how often the run is done; one repeat shows no spread"),
     of("SEED", Length, SetupAndRun, Count { min: 0, max: u64::MAX }, "")
         .field(|s| &mut s.seed)
         .by_default_words("random, and printed")

@@ -166,7 +166,7 @@ pub static POSTGRES: EngineSupport = EngineSupport {
     aliases: &["postgresql"],
     example: "postgres://user@host/db",
     product: "PostgreSQL",
-    exceptions: &[POSTGRES_EXCEPTIONS, OF_DATABASES, OF_SERVERS, NOT_ORACLE],
+    exceptions: &[POSTGRES_EXCEPTIONS, OF_DATABASES, NOT_ORACLE],
     ..SERVER
 };
 
@@ -177,7 +177,7 @@ pub static MYSQL: EngineSupport = EngineSupport {
     product: "MySQL",
     block_size_default: 16384,
     tablespaces: false,
-    exceptions: &[MYSQL_EXCEPTIONS, OF_DATABASES, OF_SERVERS, NOT_ORACLE],
+    exceptions: &[MYSQL_EXCEPTIONS, OF_DATABASES, NOT_ORACLE],
     ..SERVER
 };
 
@@ -185,7 +185,7 @@ pub static ORACLE: EngineSupport = EngineSupport {
     scheme: "oracle",
     example: "oracle://user@host/service",
     product: "Oracle Database",
-    exceptions: &[ORACLE_EXCEPTIONS, OF_DATABASES, OF_SERVERS],
+    exceptions: &[ORACLE_EXCEPTIONS, OF_DATABASES],
     ..SERVER
 };
 
@@ -404,9 +404,6 @@ const OF_DATABASES: Exceptions = &[only(
     "must be 1x with a database, which decides itself where it writes",
     "Leave it out; precondition the device with device: before the database is made.",
 )];
-
-const OF_SERVERS: Exceptions =
-    &[("PAGE_CACHE_LIMIT", Support::Remark("works only with a server on this host"))];
 
 /// Engines without a server.
 const OF_FILES: Exceptions = &[

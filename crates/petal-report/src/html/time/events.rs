@@ -64,7 +64,7 @@ pub(super) fn lanes(run: &Run, until_s: f64) -> Vec<Lane> {
             Color::Muted,
             window.map(|(from, _)| (0.0, from)).into_iter().collect(),
         ),
-        Lane::state("steady window", STEADY, window.into_iter().collect()),
+        Lane::state("counted window", STEADY, window.into_iter().collect()),
         Lane::events("checkpoints", Color::Series(4), seconds(|s| s.checkpoints.unwrap_or(0) > 0)),
         Lane::events("vacuums", Color::Series(6), seconds(|s| s.vacuums.unwrap_or(0) > 0)),
         Lane::events(
@@ -138,8 +138,8 @@ pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Chart> {
         std::iter::once(decimal(piece.begin_s(), 0)).chain(counted).collect::<Vec<_>>()
     };
     let note = format!(
-        "Events whose time the record has. Every chart below marks them behind its figures if they \
-         are {MARKED_MAX} or fewer; a finding is marked at the seconds that it names."
+        "Events are shaded in every chart (up to {MARKED_MAX} of a kind); a finding, in the seconds that it \
+         names."
     );
     let values = Table::of_columns(std::iter::once("from s").chain(names.iter().copied()));
     let values = values.with_rows(axis.pieces.iter().map(row));

@@ -152,8 +152,8 @@ fn chart(
     );
     let shades = match heat {
         Some(_) => format!(
-            "The heat map shows the {events} of each moment by latency: two bands are two ways of \
-             service, a column without its usual band is a stall. "
+            "Heat map of the {events} of each moment by latency. Two bands: fast and slow path, such as \
+             cache and disk; a missing band: a stall. "
         ),
         None => String::new(),
     };

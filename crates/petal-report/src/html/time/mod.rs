@@ -147,10 +147,8 @@ impl TimeAxis<'_> {
         draw: impl FnOnce(&mut Plot),
     ) -> String {
         let is_of_events = y.words.is_some();
-        let x = PlotAxis::new(
-            Scale::between(self.begin_s(), self.end_s()),
-            "seconds since the trigger",
-        );
+        let x =
+            PlotAxis::new(Scale::between(self.begin_s(), self.end_s()), "seconds since the start");
         let (low, high) = (y.scale.from(), y.scale.to());
         let (y, width, shown) = (y.with_room(ROOM), WIDTH, ChartUse::Page);
         let mut plot =
