@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test unit integration package release-notes strangers servers grammar check check-features build docs bench bench-peers bench-limits repeat-conformance clean
+.PHONY: demo test unit integration versions package release-notes strangers servers grammar check check-features build docs bench bench-peers bench-limits repeat-conformance clean
 
 # Builds petal, loads a small data set on the embedded default, runs a short sweep and a last run at the
 # peak; leaves petals and what limits them.
@@ -37,6 +37,17 @@ strangers:
 # What tests start privately, from Debian's packages, where it is missing.
 servers:
 	sh scripts/install-test-servers.sh
+	python3 scripts/get-servers.py postgres-12 postgres-18 mariadb-11.4 mysql-8.0
+
+# Each server alone: others' work would take its device.
+versions: export UPDATE_DOCS = 1
+versions: export PETAL_TEST_LONG = 1
+versions: export PETAL_TEST_REQUIRE = all
+versions:
+	sh scripts/install-test-servers.sh
+	python3 scripts/get-servers.py
+	$(CARGO) test --locked --test integration versions:: -- --include-ignored --test-threads=1 --skip pages_name
+	UPDATE_DOCS= $(CARGO) test --locked --test integration versions::pages_name
 
 # After a statement for Oracle has changed: parses all, by a grammar from the npm registry, and notes
 # in tests/sql-grammar/accepted.txt what it accepted. Three minutes.

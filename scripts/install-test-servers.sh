@@ -38,6 +38,10 @@ fi
 if ! command -v ip >/dev/null && ! [ -x /usr/sbin/ip ]; then
     missing="$missing iproute2"
 fi
+# It downloads other versions of servers (scripts/get-servers.py).
+if ! command -v mvn >/dev/null; then
+    missing="$missing maven"
+fi
 if ! command -v prometheus >/dev/null; then
     missing="$missing prometheus"
 fi

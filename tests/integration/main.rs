@@ -101,5 +101,6 @@ mod sessions;
 mod support;
 mod swaps;
 mod sweep;
+mod versions;
 mod waterfall;
 mod write_ledger;

@@ -36,6 +36,7 @@ const SETTINGS: [&str; 9] = [
 ];
 
 /// The programs of one installation.
+#[derive(Clone)]
 struct Programs {
     server: PathBuf,
     client: PathBuf,
@@ -45,11 +46,15 @@ struct Programs {
 
 /// Debian's MariaDB; PETAL_TEST_MYSQL names another server's folder of programs.
 fn programs() -> Option<Programs> {
+    programs_in(std::env::var_os("PETAL_TEST_MYSQL").map(PathBuf::from))
+}
+
+/// The programs in this folder, or Debian's.
+fn programs_in(named: Option<PathBuf>) -> Option<Programs> {
     let first = |folders: &[&Path], names: &[&str]| {
         let mut all = folders.iter().flat_map(|folder| names.iter().map(|name| folder.join(name)));
         all.find(|path| path.exists())
     };
-    let named = std::env::var_os("PETAL_TEST_MYSQL").map(PathBuf::from);
     let folders: Vec<&Path> = match &named {
         Some(named) => vec![named],
         None => vec![Path::new("/usr/sbin"), Path::new("/usr/bin")],
@@ -87,14 +92,13 @@ fn as_ordinary_user(program: &Path) -> Command {
 }
 
 /// An empty server's data in this folder.
-fn make_data(folder: &Path, page_size: Option<&str>) {
-    let programs = programs().expect("a server is installed");
+fn make_data(programs: &Programs, folder: &Path, page_size: Option<&str>) {
     let data = format!("--datadir={}/data", folder.display());
     let mut making = as_ordinary_user(programs.install.as_ref().unwrap_or(&programs.server));
     // The usual one is everybody's, and names in it are not unique.
     let temporary = format!("--tmpdir={}", folder.display());
     making.args(["--no-defaults", &data, &temporary]).args(page_size);
-    match programs.install {
+    match &programs.install {
         Some(_) => making.args(["--auth-root-authentication-method=normal", "--skip-test-db"]),
         None => making.arg("--initialize-insecure"),
     };
@@ -107,7 +111,7 @@ fn copy_data(folder: &Path) {
     static MADE: OnceLock<(PathBuf, Keeper)> = OnceLock::new();
     let (made, _) = MADE.get_or_init(|| {
         let made = server_folder(Path::new("/var/tmp")).keep();
-        make_data(&made, None);
+        make_data(&programs().expect("a server is installed"), &made, None);
         let mut nobody = Command::new("sleep");
         nobody.arg("infinity");
         let shell = as_ordinary_user(Path::new("/bin/sh"));
@@ -133,6 +137,7 @@ fn server_folder(parent: &Path) -> TempDir {
 pub struct Server {
     keeper: Keeper,
     folder: TempDir,
+    programs: Programs,
     pub port: u16,
     settings: Vec<String>,
     databases: Mutex<BTreeSet<String>>,
@@ -146,23 +151,38 @@ impl Server {
     }
 
     pub fn start_below(parent: &Path, settings: &[&str]) -> Self {
+        let programs = programs().expect("a server is installed");
         let folder = server_folder(parent);
-        let settings: Vec<String> =
-            SETTINGS.iter().chain(settings).map(|setting| format!("--{setting}")).collect();
-        match settings.iter().find(|setting| setting.starts_with("--innodb-page-size")) {
-            Some(page_size) => make_data(folder.path(), Some(page_size)),
+        let settings: Vec<&str> = SETTINGS.iter().chain(settings).copied().collect();
+        match settings.iter().find(|setting| setting.starts_with("innodb-page-size")) {
+            Some(page_size) => {
+                make_data(&programs, folder.path(), Some(&format!("--{page_size}")));
+            }
             None => copy_data(folder.path()),
         }
+        Self::run(programs, folder, &settings)
+    }
+
+    /// A server of the programs in this folder, or Debian's, with these settings alone.
+    pub fn of(programs: Option<&Path>, settings: &[&str]) -> Self {
+        let programs = programs_in(programs.map(Path::to_owned)).expect("a server's programs");
+        let folder = server_folder(Path::new("/var/tmp"));
+        make_data(&programs, folder.path(), None);
+        Self::run(programs, folder, settings)
+    }
+
+    fn run(programs: Programs, folder: TempDir, settings: &[&str]) -> Self {
+        let settings: Vec<String> = settings.iter().map(|setting| format!("--{setting}")).collect();
         let port = free_port();
-        let keeper = Self::spawn(folder.path(), port, &settings);
+        let keeper = Self::spawn(&programs, folder.path(), port, &settings);
         let databases = Mutex::default();
-        let server = Self { keeper, folder, port, settings, databases };
+        let server = Self { keeper, folder, programs, port, settings, databases };
         server.wait_until_up();
         server
     }
 
-    fn spawn(folder: &Path, port: u16, settings: &[String]) -> Keeper {
-        let mut server = Command::new(programs().unwrap().server);
+    fn spawn(programs: &Programs, folder: &Path, port: u16, settings: &[String]) -> Keeper {
+        let mut server = Command::new(&programs.server);
         server.arg("--no-defaults");
         for (name, file) in [("datadir", "data"), ("socket", "s.sock"), ("pid-file", "pid")] {
             server.arg(format!("--{name}={}/{file}", folder.display()));
@@ -225,7 +245,7 @@ impl Server {
 
     /// The server's own client program, as root of the server.
     fn client(&self, database: &str) -> Command {
-        let mut command = Command::new(programs().unwrap().client);
+        let mut command = Command::new(&self.programs.client);
         command.args(["--no-defaults", "-N", "-B", "-u", "root", "-S", &self.socket()]);
         if !database.is_empty() {
             command.arg(database);
@@ -297,7 +317,7 @@ impl Server {
     /// Starts it, when it has ended, with more settings.
     pub fn restart(&mut self, settings: &[&str]) {
         self.settings.extend(settings.iter().map(|setting| format!("--{setting}")));
-        self.keeper = Self::spawn(self.folder.path(), self.port, &self.settings);
+        self.keeper = Self::spawn(&self.programs, self.folder.path(), self.port, &self.settings);
         self.wait_until_up();
     }
 

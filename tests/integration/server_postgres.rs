@@ -28,6 +28,7 @@ pub const VACUUM_WAITS: &str = "query LIKE 'VACUUM%' AND wait_event_type = 'Lock
 pub struct Server {
     keeper: Keeper,
     folder: TempDir,
+    programs: PathBuf,
     pub port: u16,
     settings: Vec<String>,
     databases: Mutex<BTreeSet<String>>,
@@ -102,16 +103,26 @@ impl Server {
     }
 
     pub fn start_below(parent: &Path, settings: &[&str]) -> Self {
+        Self::make(&programs().expect("PostgreSQL is installed"), parent, settings)
+    }
+
+    /// A server of the programs in another folder.
+    pub fn of(programs: &Path, settings: &[&str]) -> Self {
+        Self::make(programs, Path::new("/var/tmp"), settings)
+    }
+
+    fn make(programs: &Path, parent: &Path, settings: &[&str]) -> Self {
         let folder = Self::folder(parent);
         let data = folder.path().join("data");
-        let initdb = programs().expect("PostgreSQL is installed").join("initdb");
+        let initdb = programs.join("initdb");
         let made = as_ordinary_user(&initdb)
             .args(["-A", "trust", "-U", "petal", "-N", "-D"])
             .arg(&data)
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        Self::run(folder, settings.iter().map(|&setting| setting.to_owned()).collect())
+        let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        Self::run(programs, folder, settings)
     }
 
     /// A streaming standby of this server, copied by hand: packages of the server alone come
@@ -142,7 +153,7 @@ impl Server {
         for (name, text) in own.into_iter().chain([("postgresql.auto.conf", primary)]) {
             write_as_ordinary_user(&folder.path().join("data").join(name), &text);
         }
-        Self::run(folder, self.settings.clone())
+        Self::run(&self.programs, folder, self.settings.clone())
     }
 
     fn folder(parent: &Path) -> TempDir {
@@ -155,17 +166,17 @@ impl Server {
         folder
     }
 
-    fn run(folder: TempDir, settings: Vec<String>) -> Self {
+    fn run(programs: &Path, folder: TempDir, settings: Vec<String>) -> Self {
         let port = free_port();
-        let keeper = Self::spawn(folder.path(), port, &settings);
-        let databases = Mutex::default();
-        let server = Self { keeper, folder, port, settings, databases };
+        let keeper = Self::spawn(programs, folder.path(), port, &settings);
+        let (databases, programs) = (Mutex::default(), programs.to_owned());
+        let server = Self { keeper, folder, programs, port, settings, databases };
         server.wait_until_up();
         server
     }
 
-    fn spawn(folder: &Path, port: u16, settings: &[String]) -> Keeper {
-        let mut server = Command::new(programs().unwrap().join("postgres"));
+    fn spawn(programs: &Path, folder: &Path, port: u16, settings: &[String]) -> Keeper {
+        let mut server = Command::new(programs.join("postgres"));
         server.arg("-D").arg(folder.join("data")).arg("-k").arg(folder);
         server.args(["-p", &port.to_string()]);
         for setting in ["listen_addresses=127.0.0.1", "max_connections=400"] {
@@ -242,8 +253,7 @@ impl Server {
         let user = ordinary_user().map_or(String::new(), |(user, group)| {
             format!("setpriv --reuid {user} --regid {group} --clear-groups ")
         });
-        let (folder, programs) = (self.folder.path().display(), programs().unwrap());
-        let programs = programs.display();
+        let (folder, programs) = (self.folder.path().display(), self.programs.display());
         format!("cd / && {user}{programs}/pg_ctl -D {folder}/data -l {folder}/log -w -s {order}")
     }
 
@@ -305,7 +315,7 @@ impl Server {
 
     /// Starts it, when it has ended.
     pub fn start_again(&mut self) {
-        self.keeper = Self::spawn(self.folder.path(), self.port, &self.settings);
+        self.keeper = Self::spawn(&self.programs, self.folder.path(), self.port, &self.settings);
         self.wait_until_up();
     }
 
