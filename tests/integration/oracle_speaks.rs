@@ -372,7 +372,7 @@ fn a_call_that_cancelling_does_not_end_is_killed_after_three_seconds() {
         let args = ["run", "--run-time", "2", "--loop", side, "--json"];
         let run = petal(&work, &stand_in, &args).ends().json();
         assert!(
-            begin.elapsed() < Duration::from_secs(12),
+            begin.elapsed() < Duration::from_secs(16),
             "{side} {fault:?}: {:?}",
             begin.elapsed()
         );
