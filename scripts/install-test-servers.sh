@@ -21,6 +21,10 @@ if ! command -v chromium >/dev/null && ! command -v google-chrome >/dev/null; th
     # Without a font a browser draws no letter.
     missing="$missing chromium fonts-dejavu-core"
 fi
+# The recipe for CI.
+if ! command -v jq >/dev/null; then
+    missing="$missing jq"
+fi
 if ! command -v strace >/dev/null; then
     missing="$missing strace"
 fi

@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::support::{Workplace, number};
+use crate::support::{PETAL, Workplace, number, skip};
 
 fn sample(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
@@ -331,4 +332,48 @@ fn sides_with_a_price_are_compared_by_what_their_io_costs() {
     };
     // 900 for 40,000; the other side's 90,000 are too slow, its 20,000 are not.
     assert_eq!((cell("here.csv"), cell("there.csv")), ("22.5".to_owned(), "50.0".to_owned()));
+}
+
+/// Each line of the recipe for CI works on real runs: those of jq, and the steps of the job.
+#[test]
+fn the_lines_of_the_recipe_for_ci_work() {
+    if Command::new("jq").arg("--version").output().is_err() {
+        return skip("jq is not installed");
+    }
+    let work = Workplace::loaded(1, "8M");
+    let run = ["run", "--work-loop", "40", "--repeats", "3", "--json"];
+    for (name, out) in [("base", "baseline"), ("new", "results")] {
+        let runs = work.petal([&run[..], &["--name", name, "--out", out]].concat()).exits(0).stdout;
+        work.write("runs.json", runs);
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/recipes/ci.md");
+    let page = fs::read_to_string(page).unwrap();
+    let fenced = || page.split("```").skip(1).step_by(2).flat_map(str::lines).map(str::trim);
+    let steps = fenced().filter_map(|line| line.strip_prefix("- run: "));
+    let steps =
+        steps.filter(|step| !["petal setup", "petal run"].iter().any(|it| step.starts_with(it)));
+    let of_jq = fenced().filter(|line| !line.starts_with('-') && line.contains("jq -r"));
+    let lines: Vec<&str> = steps.chain(of_jq).collect();
+    assert_eq!(lines.len(), 9, "{lines:#?}");
+    let bin = Path::new(PETAL).parent().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    for line in lines {
+        let mut shell = Command::new("bash");
+        shell.args(["-o", "pipefail", "-c", line]).current_dir(work.path("."));
+        shell.env("PATH", format!("{}:{path}", bin.display()));
+        let ended = shell.env("GITHUB_STEP_SUMMARY", "summary.md").output().unwrap();
+        let (text, why) =
+            [&ended.stdout, &ended.stderr].map(|it| String::from_utf8_lossy(it)).into();
+        let code = ended.status.code();
+        // A limit may be open on a busy host.
+        let is_gate = line.contains("--fail-if") || line.contains("jq -es");
+        assert!(code == Some(0) || (is_gate && [1, 4].map(Some).contains(&code)), "{line}: {why}");
+        assert!(line.contains('>') && !line.contains("jq") || !text.trim().is_empty(), "{line}");
+        let is_empty = |row: &str| row.starts_with('\t') || row == "null";
+        assert!(!text.lines().any(is_empty), "a key is unknown: {line}: {text}");
+    }
+    let summary = fs::read_to_string(work.path("summary.md")).unwrap();
+    assert!(summary.starts_with("**"), "{summary}");
+    let xml = fs::read_to_string(work.path("petal.xml")).unwrap();
+    assert!(xml.contains("<testcase "), "{xml}");
 }

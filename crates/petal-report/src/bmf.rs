@@ -29,6 +29,10 @@ impl Bmf {
                 let name = label(&cell.factors);
                 let name = if several { format!("{}, {name}", side.name) } else { name };
                 for figure in &cell.figures {
+                    if figure.is_struck_out {
+                        bmf.left_out.push(format!("{name}, {}: not a storage test", figure.metric));
+                        continue;
+                    }
                     let known = figure.sides[at].as_ref();
                     let mean = known.map(|known| (known.mean, known.interval));
                     bmf.add(&name, &figure.metric, mean);

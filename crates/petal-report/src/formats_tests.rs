@@ -102,6 +102,91 @@ fn bmf_of_a_history_is_of_the_newest_group() {
     assert!(bmf.left_out.iter().any(|why| why == "DEVICE b, piops: not measured"), "{bmf:?}");
 }
 
+#[test]
+fn bmf_leaves_out_what_is_no_storage_test() {
+    let side = |name: &str| {
+        let mut seen = run(0, "a", &[Some(100.0), Some(5.0)]);
+        seen.metrics.insert("ops_s".to_owned(), 10.0);
+        seen.warnings = vec!["cached-by-os".to_owned()];
+        ComparedSide { name: name.to_owned(), observations: vec![seen] }
+    };
+    let bmf = Bmf::of_comparison(&compare(&["A", "B"].map(side), &Rules::default()).unwrap());
+    let measures = bmf_of(&bmf)["all"].clone();
+    assert_eq!(measures["ops_s"]["value"], 10.0);
+    assert_eq!(measures.get("piops"), None);
+    assert_eq!(bmf.left_out[0], "all, piops: not a storage test");
+}
+
+/// A published schema, with the one of runs, from which it takes the headline.
+fn schema(text: &str) -> jsonschema::Validator {
+    const RUN: &str = include_str!("../../../docs/petal-run.schema.json");
+    let inlined = |text: &str, place| -> Value {
+        serde_json::from_str(&text.replace(place, "\"#/$defs/run/")).unwrap()
+    };
+    let mut schema = inlined(text, "\"petal-run.schema.json#/");
+    schema["$defs"]["run"] = inlined(RUN, "\"#/");
+    jsonschema::draft202012::new(&schema).unwrap()
+}
+
+/// Asserts that a text is valid, that a headline in it has its verdict, and that nothing may be added
+/// to any object with fixed keys.
+fn assert_valid(schema: &jsonschema::Validator, text: &str, headline: &str) {
+    let mut shown: Value = serde_json::from_str(text).unwrap();
+    let errors: Vec<String> = schema.iter_errors(&shown).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    assert_eq!(shown.pointer(headline).unwrap()["verdict"]["validity"], "valid", "{text}");
+    for place in ["", headline, "/limits/0"] {
+        let inner = shown.pointer_mut(place).and_then(Value::as_object_mut).unwrap();
+        inner.insert("more".to_owned(), true.into());
+        assert!(!schema.is_valid(&shown), "{place} takes anything");
+        shown.pointer_mut(place).and_then(Value::as_object_mut).unwrap().remove("more");
+    }
+}
+
+/// Judged runs of a night, with this share of the fixture's reads.
+fn judged(name: &str, night: usize, share: f64) -> ComparedSide {
+    let of = |repeat: usize| {
+        let mut run = petal_model::record::fixture::mixed_run();
+        petal_judge::conclude(&mut run);
+        let mut seen = Observation::of_run(&format!("{name}-r{repeat}"), Vec::new(), &run);
+        let by = share * (1.0 + repeat as f64 / 1000.0);
+        seen.metrics.values_mut().for_each(|value| *value *= by);
+        seen.started_at = Some(format!("2026-11-{:02}T02:00:0{repeat}Z", night + 1));
+        seen
+    };
+    ComparedSide { name: name.to_owned(), observations: (1..=3).map(of).collect() }
+}
+
+#[test]
+fn a_comparison_in_json_is_what_its_schema_says() {
+    let schema = schema(include_str!("../../../docs/petal-compare.schema.json"));
+    let comparison =
+        compare(&[judged("a", 0, 1.0), judged("b", 1, 0.9)], &Rules::default()).unwrap();
+    let held = held(&comparison, &["piops < -5%"]);
+    let text = crate::json::with_limits(&comparison, &held).unwrap();
+    assert_valid(&schema, &text, "/sides/1/headlines/b-r1");
+    let cells = ["before", "after"].map(|name| many_cells(name, 1.0, &["cached-by-os"]));
+    for comparison in [compression(), compare(&cells, &Rules::default()).unwrap()] {
+        let text = crate::json::with_limits(&comparison, &[]).unwrap();
+        let shown = serde_json::from_str(&text).unwrap();
+        assert_eq!(schema.validate(&shown).map_err(|error| error.to_string()), Ok(()));
+    }
+}
+
+#[test]
+fn a_history_in_json_is_what_its_schema_says() {
+    let schema = schema(include_str!("../../../docs/petal-history.schema.json"));
+    let sides = (0..8).map(|night| judged("n", night, if night < 6 { 1.0 } else { 0.7 }));
+    let seen: Vec<Observation> = sides.flat_map(|side| side.observations).collect();
+    let found = history(&seen, DAY, &[]).unwrap();
+    let held = [found.hold(&"piops < -5%".parse().unwrap())];
+    let text = crate::json::with_limits(&found, &held).unwrap();
+    assert_valid(&schema, &text, "/headlines/n-r1");
+    let text = crate::json::with_limits(&nights(), &[]).unwrap();
+    let shown = serde_json::from_str(&text).unwrap();
+    assert_eq!(schema.validate(&shown).map_err(|error| error.to_string()), Ok(()));
+}
+
 /// Elements of JUnit's XML: parent and required attributes, as Jenkins' and Ant's schemas have them.
 const ELEMENTS: [(&str, &str, &[&str]); 6] = [
     ("testsuites", "", &["name", "tests", "failures", "errors"]),
