@@ -51,6 +51,7 @@ mod session;
 mod session_client;
 mod session_server;
 mod settle;
+mod this_host;
 mod trust;
 mod waits;
 mod work;
