@@ -163,7 +163,34 @@ fn a_runs_page_is_light_and_dark_wide_narrow_and_printed() {
         '#time .plot:not([hidden])')].every(plot => plot.scrollLeft === 120)), 200))";
     assert_eq!(browser.value(moved), true, "a chart stayed behind");
     browser.screenshot(&shot("run-narrow.png"));
+    // What scrolls is in reach of the keyboard; what fits is passed by.
+    browser.value("document.querySelectorAll('details').forEach(it => it.open = true)");
+    let focus = "new Promise(done => setTimeout(() => { const boxes = [...document.querySelectorAll('.scroll')]
+        .map(it => [it.scrollWidth > it.clientWidth || it.scrollHeight > it.clientHeight, it.tabIndex === 0
+            && it.getAttribute('role') === 'region' && it.getAttribute('aria-label').length > 2]);
+        done([boxes.every(it => it[0] === it[1]), boxes.some(it => it[0]), boxes.some(it => !it[0])]); }, 200))";
+    assert_eq!(browser.value(focus), serde_json::json!([true, true, true]), "focus");
     assert_quiet(&mut browser);
+    browser.value(
+        "document.querySelectorAll('.wide > details, details.fold').forEach(it => it.open = true)",
+    );
+    assert_printed_whole(&mut browser, "run");
+}
+
+/// On paper of A4, nothing passes the right edge.
+fn assert_printed_whole(browser: &mut Browser, name: &str) {
+    browser.prefers("light", "print");
+    // 210 mm less two margins of 14 mm.
+    browser.window(688, 900);
+    let cut = "[...document.querySelectorAll('main table, main svg, main p, main dl')]
+        .filter(it => it.getBoundingClientRect().width > 0 && it.getBoundingClientRect().right > innerWidth + 1)
+        .map(it => (it.closest('section').id || it.closest('section').className) + ' ' + it.tagName + ' '
+            + Math.round(it.getBoundingClientRect().right) + ' ' + it.outerHTML.slice(0, 80)).join('; ')";
+    let cut = browser.text(cut);
+    browser.screenshot(&shot(&format!("{name}-paper.png")));
+    assert_eq!(cut, "", "{name}: cut on paper");
+    browser.prefers("light", "screen");
+    browser.window(1280, 900);
 }
 
 /// A calibrated device's own page, then a run and a sweep upon its curve.
@@ -344,6 +371,7 @@ fn a_sweeps_page_shows_its_petals_and_leads_to_each_cell() {
     browser.screenshot(&shot("sweep-light.png"));
     browser.prefers("dark", "screen");
     browser.screenshot(&shot("sweep-dark.png"));
+    assert_printed_whole(&mut browser, "sweep");
 
     // On a telephone the peaks are in view, and the rest of the chart is a move away.
     browser.window(390, 800);

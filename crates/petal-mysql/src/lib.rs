@@ -51,7 +51,6 @@ mod session;
 mod session_client;
 mod session_server;
 mod settle;
-mod this_host;
 mod trust;
 mod waits;
 mod work;

@@ -53,7 +53,6 @@ mod session;
 mod session_client;
 mod session_server;
 mod stream;
-mod this_host;
 mod tls;
 mod trust;
 mod waits;

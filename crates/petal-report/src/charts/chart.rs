@@ -41,6 +41,8 @@ pub struct Chart {
     /// Meaning of the chart, its layer, and warnings.
     pub note: String,
     pub is_wide: bool,
+    /// A page folds the chart under its title and this reason; empty for an open one.
+    pub folded: &'static str,
     pub variants: Vec<Variant>,
     pub series: Vec<ChartSeries>,
     pub values: Table,
@@ -56,7 +58,8 @@ impl Chart {
         values: Table,
     ) -> Self {
         let (id, title) = (id.to_owned(), title.to_owned());
-        Self { id, title, note: note.into(), is_wide: true, variants, series: Vec::new(), values }
+        let (note, series) = (note.into(), Vec::new());
+        Self { id, title, note, is_wide: true, folded: "", variants, series, values }
     }
 
     pub fn with_series(self, series: impl IntoIterator<Item = ChartSeries>) -> Self {

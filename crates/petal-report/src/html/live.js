@@ -17,7 +17,7 @@
 
   // Moves into the new part what the reader did to the old one.
   function keep(old, part) {
-    var focusable = "a,button,input,select,summary,.plot";
+    var focusable = "a,button,input,select,summary,.plot,.scroll";
     var focused = all(old, focusable).indexOf(document.activeElement);
     var open = all(old, "details").filter(function (one) { return one.open; }).map(heading);
     old.replaceWith(part);

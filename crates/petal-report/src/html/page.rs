@@ -28,12 +28,14 @@ pub(super) struct Page {
     pub(super) answer: String,
     /// Facts under the heading, in one line.
     pub(super) facts: Vec<String>,
-    /// `good`, `warning` or `error`, and the word.
-    /// The status and the gravest findings, each with its class.
+    /// The status and the gravest findings, each with its class: `good`, `warning`, `error` or none.
     pub(super) status: Vec<(&'static str, String)>,
     pub(super) tiles: Vec<Tile>,
     /// The line to paste.
     pub(super) line: Option<String>,
+    /// The verdict in a sentence, and the command to type next; empty without one.
+    pub(super) verdict: String,
+    pub(super) next: String,
     pub(super) sections: Vec<Section>,
     pub(super) version: String,
     /// A browser fills the page from its server's events.
@@ -212,10 +214,16 @@ struct Markup<'a> {
 }
 
 impl Page {
+    fn has_verdict(&self) -> bool {
+        self.line.is_some() || !self.tiles.is_empty() || !self.next.is_empty()
+    }
+
     /// The whole file, without sections that have no part. Nothing in it is fetched; its policy
     /// admits only its own script and style.
     pub(super) fn render(mut self) -> Result<String, HtmlError> {
         self.sections.retain(|section| !section.parts.is_empty());
+        // Numbers are a row, and sentences have the full width below it.
+        self.tiles.sort_by_key(|tile| tile.is_text);
         let is_form = |part: &SectionPart| matches!(part, SectionPart::Actions(_));
         let has_form = self.sections.iter().flat_map(|section| &section.parts).any(is_form);
         Ok(Markup {

@@ -298,6 +298,22 @@
     table.closest(".scroll").before(bar);
   }
 
+  // A part that scrolls takes the focus, so that its end is in reach without a pointer.
+  function focusScrolling() {
+    document.querySelectorAll(".scroll").forEach(function (box) {
+      var near = box.closest("details,section");
+      var name = box.querySelector("caption") || near.querySelector("summary,h2");
+      if (box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight) {
+        box.tabIndex = 0;
+        box.setAttribute("role", "region");
+        box.setAttribute("aria-label", name.textContent);
+      } else ["tabindex", "role", "aria-label"].forEach(function (it) { box.removeAttribute(it); });
+    });
+  }
+  addEventListener("resize", focusScrolling);
+  addEventListener("load", focusScrolling);
+  addEventListener("toggle", focusScrolling, true);
+
   // Charts and tables of the page, or of a part that took the place of an older one.
   function begin(part) {
     part.querySelectorAll("figure.chart").forEach(function (figure) {
@@ -308,6 +324,9 @@
     part.querySelectorAll("table.sortable").forEach(sortable);
   }
   begin(document);
-  document.addEventListener("renewed", function (event) { begin(event.target); });
+  document.addEventListener("renewed", function (event) {
+    begin(event.target);
+    focusScrolling();
+  });
   addEventListener("scroll", hide, { passive: true });
 })();

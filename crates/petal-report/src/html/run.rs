@@ -11,7 +11,8 @@ use super::super::table::Table;
 use super::page::{Page, Section, ShownFinding, Tile, class, graves, moment};
 use super::{HtmlError, bars, calibrated, time};
 use petal_judge::server_report::compare;
-use petal_model::record::headline::{AskedFor, Headline, ReadClock, Validity};
+use petal_model::record::conclusions::limit_clause;
+use petal_model::record::headline::{AskedFor, Headline, ReadClock, Validity, Verdict};
 use petal_model::record::latency_log::Spreads;
 use petal_model::record::server_report::SeenReport;
 use petal_model::record::{Run, as_text};
@@ -27,8 +28,8 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
     let mut sections = vec![Section::new("findings", "Findings", "").findings(findings(run))];
     sections.extend(of_neighbours(run));
     sections.extend([
-        Section::new("time", "Over time", "one axis for all").charts(over_time),
         layer_by_layer(&counted),
+        Section::new("time", "Over time", "one axis for all").charts(over_time),
     ]);
     sections.extend(calibrated::of_run(run));
     sections.extend(of_outages(run));
@@ -70,9 +71,15 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         .into_iter()
         .flatten()
         .collect(),
-        status: std::iter::once(status(run)).chain(graves(&run.summary.findings)).collect(),
+        status: verdict_status(&headline.verdict)
+            .into_iter()
+            .chain([status(run, &headline.verdict)])
+            .chain(graves(&run.summary.findings))
+            .collect(),
         tiles: tiles(run, &headline),
         line: Some(headline.to_string()),
+        verdict: sentence(&headline),
+        next: headline.next.clone(),
         sections,
         version: run.details.petal_version.clone(),
         ..Page::default()
@@ -131,8 +138,31 @@ fn shape(run: &Run) -> String {
     }
 }
 
-fn status(run: &Run) -> (&'static str, String) {
-    let class = class(run.summary.status);
+/// The verdict of a run that is no valid test.
+fn verdict_status(verdict: &Verdict) -> Option<(&'static str, String)> {
+    let class = match verdict.validity {
+        Validity::Valid => return None,
+        Validity::NotStorage => "warning",
+        Validity::Invalid => "error",
+    };
+    Some((class, verdict.words.clone()))
+}
+
+/// The verdict with its reason, and the limit, in sentences.
+fn sentence(headline: &Headline) -> String {
+    let mut words = headline.verdict.sentence();
+    if let Some(first) = words.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    format!("{words}; {}.", limit_clause(&headline.limited_by.words))
+}
+
+/// The status. Only a valid run is shown as good.
+fn status(run: &Run, verdict: &Verdict) -> (&'static str, String) {
+    let class = match class(run.summary.status) {
+        "good" if !verdict.is_valid() => "",
+        class => class,
+    };
     let partial = if run.details.rebuilt { ", rebuilt from its journal" } else { "" };
     let until = run.counted_until();
     let until = until.map_or_else(String::new, |until| format!(", database reported {until}"));

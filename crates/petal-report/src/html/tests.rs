@@ -137,6 +137,61 @@ fn a_heat_map_shades_each_step_by_its_share_and_joins_equal_neighbours() {
 }
 
 #[test]
+fn a_run_begins_with_its_line_then_verdict_warnings_layers_and_charts() {
+    let mut seen = judged();
+    fixture::read_through_page_cache(&mut seen);
+    petal_judge::conclude(&mut seen);
+    let page = run(&seen).unwrap();
+    let parts = [
+        "class=\"status warning\">not a storage test<",
+        "class=\"status \">complete<",
+        "class=\"paste\"><code>not a storage test",
+        "class=\"verdict\">Not a storage test: ",
+        "class=\"next\">next <code>petal ",
+        "class=\"tiles\"",
+        "<section id=\"findings\"",
+        "<section id=\"layers\"",
+        "<section id=\"time\"",
+    ];
+    let places = parts.map(|part| page.find(part).unwrap_or_else(|| panic!("no {part}")));
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(run(&judged()).unwrap().contains("class=\"status good\">complete<"));
+}
+
+#[test]
+fn charts_of_writes_are_folded_if_a_run_only_reads() {
+    let mut seen = judged();
+    fixture::time_requests(&mut seen);
+    let folded = |seen: &Run| {
+        let page = run(seen).unwrap();
+        let folds = page.split("<details class=\"card wide fold\"><summary>").skip(1);
+        let charts = folds
+            .filter(|fold| fold.split("</summary>").nth(1).unwrap().trim().starts_with("<figure"));
+        charts.map(|fold| fold.split(':').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(folded(&seen), Vec::<String>::new());
+    seen.summary.rows.update = 0;
+    assert_eq!(folded(&seen), ["Service time of the device&#39;s write requests over time"]);
+}
+
+#[test]
+fn sentences_come_below_the_row_of_numbers() {
+    let mut swept = swept();
+    swept.peak_run = swept.runs.first().cloned();
+    let page = sweep(&swept, &made::petals()).unwrap();
+    let tiles = page.split("<dl class=\"tiles\">").nth(1).unwrap().split("</dl>").next().unwrap();
+    let is_text: Vec<bool> = tiles
+        .split("<div class=\"tile card")
+        .skip(1)
+        .map(|tile| tile.starts_with(" words"))
+        .collect();
+    assert!(
+        is_text.is_sorted() && is_text.contains(&false) && is_text.contains(&true),
+        "{is_text:?}"
+    );
+}
+
+#[test]
 fn every_chart_has_a_name_a_description_and_its_values() {
     for page in [run(&judged()).unwrap(), sweep(&swept(), &made::petals()).unwrap()] {
         let charts = page.matches("role=\"img\"").count();

@@ -107,7 +107,9 @@ pub(super) fn figures(run: &Run, spreads: &Spreads) -> Vec<Chart> {
         figures.extend(latency::of_kind(&axis, kind, spreads, number));
     }
     for kind in [RequestKind::Read, RequestKind::Write, RequestKind::Flush] {
-        figures.extend(latency::of_device(&axis, kind));
+        let is_others = kind != RequestKind::Read && run.summary.rows.update == 0;
+        let folded = if is_others { "this run changed no row" } else { "" };
+        figures.extend(latency::of_device(&axis, kind).map(|chart| Chart { folded, ..chart }));
     }
     figures.extend(waterfall::of_operations(&axis));
     figures.extend(rates::reads_by_layer(&axis));

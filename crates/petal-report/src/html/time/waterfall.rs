@@ -11,9 +11,21 @@ use petal_model::record::waterfall::{PartOfTime, Waterfall};
 
 const HEIGHT: f64 = 250.0;
 const PARTS: usize = PartOfTime::ALL.len();
-/// Parts with one color differ in their opacity.
-const OPACITIES: [f64; 2] = [0.8, 0.4];
-const COLORS: usize = 7;
+/// Color and opacity of a part. Only neighbours in one layer share a hue.
+fn look(part: PartOfTime) -> (Color, f64) {
+    let (hue, opacity) = match part {
+        PartOfTime::Petal => (0, 0.8),
+        PartOfTime::Wire => (0, 0.4),
+        PartOfTime::Processor => (2, 0.8),
+        PartOfTime::RunQueue => (4, 0.8),
+        PartOfTime::FileSystem => (3, 0.8),
+        PartOfTime::BlockQueue => (1, 0.4),
+        PartOfTime::Device | PartOfTime::Reads => (1, 0.8),
+        PartOfTime::Writes => (6, 0.8),
+        PartOfTime::Other => (5, 0.8),
+    };
+    (Color::Series(hue), opacity)
+}
 
 /// Means of a piece, each weighted by its operations.
 #[derive(Clone, Copy)]
@@ -61,11 +73,10 @@ pub(super) fn of_operations(axis: &TimeAxis<'_>) -> Option<Chart> {
     let is_known = |number: usize| {
         values.iter().flatten().any(|means| means.parts[number].is_some_and(|us| us > 0.0))
     };
-    let look = |number: usize| (Color::Series(number % COLORS), OPACITIES[number / COLORS]);
     let svg = axis.drawing((id, title, description), HEIGHT, y, |plot| {
         let runs = known_runs(&axis.pieces, &values);
         for number in (0..PARTS).filter(|&number| is_known(number)) {
-            let (color, opacity) = look(number);
+            let (color, opacity) = look(PartOfTime::ALL[number]);
             plot.series(number, |plot| {
                 for run in &runs {
                     let edges = |(x, means): &(f64, Means)| {
@@ -100,9 +111,10 @@ pub(super) fn of_operations(axis: &TimeAxis<'_>) -> Option<Chart> {
          the kernel. Reads, writes and scans together.{}",
         axis.note("each the mean of its operations")
     );
-    let areas = (0..PARTS)
-        .filter(|&number| is_known(number))
-        .map(|number| ChartSeries::area(number, PartOfTime::ALL[number].name(), look(number).0));
+    let areas = (0..PARTS).filter(|&number| is_known(number)).map(|number| {
+        let part = PartOfTime::ALL[number];
+        ChartSeries::area(number, part.name(), look(part).0)
+    });
     let line = ChartSeries::line(PARTS, "operation", Color::Text, "", None);
     let series: Vec<ChartSeries> = areas.chain([line]).collect();
     Some(Chart::new(id, title, note, Variant::linear(svg), table).with_series(series))
