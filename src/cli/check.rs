@@ -76,6 +76,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     }
     if let Some(server) = engine.server() {
         checks.extend(target::sessions(server.sessions_max()?, loaded.len() as u32));
+        checks.extend(target::replicas(server.check_replicas().map_err(|error| error.to_string())));
         checks.extend(target::room(server.check_room().map_err(|error| error.to_string())));
         checks.extend(server.privileges()?.iter().map(target::privilege));
         if !loaded.is_empty() {

@@ -26,6 +26,7 @@ use petal_report::table;
 use super::failure::Exit;
 use super::live::{Live, Observers};
 use super::metrics::Metrics;
+use super::no_progress::LastProgress;
 use super::plain_phase::{PlainPhase, items_per_time, left_words};
 use super::stderr::{Queued, columns};
 
@@ -54,6 +55,7 @@ pub struct Console {
     stderr: Queued,
     /// petal's own, whose secrets no message shows.
     arguments: Arc<[OsString]>,
+    progressed: LastProgress,
 }
 
 #[derive(Default)]
@@ -77,8 +79,15 @@ impl Console {
         let terminal = io::stderr().is_terminal();
         let (result_lost, state) = (Arc::default(), Arc::default());
         let (stderr, arguments) = (Queued::stderr(), Arc::default());
-        let (metrics, live) = (None, None);
-        Self { quiet, terminal, result_lost, state, metrics, live, stderr, arguments }
+        let (metrics, live, progressed) = (None, None, LastProgress::default());
+        Self { quiet, terminal, result_lost, state, metrics, live, stderr, arguments, progressed }
+    }
+
+    /// Names waits when there is no progress for long, until petal ends.
+    pub fn name_long_waits(&self) {
+        let shown = self.clone();
+        self.progressed.is_now();
+        self.progressed.watch(move |line| shown.warn(line));
     }
 
     /// Shows no secret of these arguments in an error.
@@ -319,12 +328,16 @@ impl Console {
 
 impl Progress for Console {
     fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
+        self.progressed.is_now();
         self.notify_metrics(|watch| watch.phase(what, total, unit));
         self.live.iter().for_each(|live| live.begin(&self.stderr));
         self.show_phase(what, total, unit);
     }
 
     fn advance(&self, units: u64) {
+        if units > 0 {
+            self.progressed.is_now();
+        }
         self.notify_metrics(|watch| watch.advance(units));
         self.live.iter().for_each(|live| live.advance(units));
         self.show_hidden_bar();
@@ -381,6 +394,9 @@ impl Watch for Console {
     }
 
     fn second(&self, second: &Second, so_far: &Tally, left_s: f64) {
+        if second.ops.total > 0 {
+            self.progressed.is_now();
+        }
         self.notify_metrics(|watch| watch.second(second, so_far, left_s));
         self.show_hidden_bar();
         let state = self.state.lock();
@@ -398,6 +414,7 @@ impl Watch for Console {
     }
 
     fn ended(&self, last: &[Second], total: &Tally) {
+        self.progressed.is_now();
         self.notify_metrics(|watch| watch.ended(last, total));
         self.clear();
     }

@@ -26,6 +26,7 @@ mod live;
 mod man;
 mod merge;
 mod metrics;
+mod no_progress;
 mod os;
 mod output;
 mod pages;
@@ -228,6 +229,9 @@ fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandErro
             let observers = live::of(matches, name)?;
             let live = observers.live.clone();
             let console = console.clone().observed_by(observers);
+            if process::is_on_target(name) {
+                console.name_long_waits();
+            }
             let exit = run(matches, &console);
             // An error is shown after it.
             console.end_screen();

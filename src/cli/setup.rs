@@ -80,10 +80,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let stop = Stop::unlimited(signals.clone());
     let loaded = load::load(engine.as_ref(), &setup.plan, console, &stop);
     if signals.load(Ordering::Relaxed) > 0 && loaded.is_err() {
-        return Err(CommandError::new(
-            Exit::Interrupted,
-            "setup was interrupted: unfinished schemas were removed",
-        ));
+        return Err(CommandError::new(Exit::Interrupted, "setup was interrupted"));
     }
     let (loaded, url) = (loaded?, settings.db.redacted());
     let url = printable_line(&url);

@@ -37,6 +37,9 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
     limits::check_admission(job.engine, job.settings, job.seats.len() as u32)?;
     if let Some(server) = job.engine.server() {
         server.check_run(job.workload.schemas)?;
+        if job.workload.writes(&job.plan) {
+            server.check_replicas()?;
+        }
     }
     let data_use = job.engine.begin_use(job.workload.schemas)?;
     let mut gaps = Vec::new();

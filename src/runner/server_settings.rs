@@ -87,6 +87,9 @@ impl ChangedServer<'_> {
     }
 
     fn store(&self, setting: &ServerSetting, value: Option<&str>) -> Result<()> {
+        if let Some(value) = value {
+            setting.permitted(value).map_err(|why| refused(&setting.name, value, &why))?;
+        }
         self.ask(|server| server.store_setting(setting, value))
     }
 
@@ -105,7 +108,7 @@ impl ChangedServer<'_> {
             };
             let mut seen = Vec::new();
             for value in values {
-                match there.values.normal(value) {
+                match there.permitted(value) {
                     Err(why) => return refuse(value, why),
                     Ok(value_there) if seen.contains(&value_there) => {
                         return refuse(
@@ -120,6 +123,13 @@ impl ChangedServer<'_> {
                 let why = "takes effect only when the server restarts; name the command that \
                            restarts it: --restart-server 'systemctl restart SERVICE'";
                 return refuse(&values.join(","), why.to_owned());
+            }
+            if there.applies == Applies::AfterRestart {
+                self.watch.note(&format!(
+                    "{name}: the server restarts with each value; if it does not start with one, \
+                     remove {name} from {} and start it",
+                    self.ask(|server| Ok(server.place()))?
+                ));
             }
         }
         Ok(())
@@ -271,6 +281,9 @@ impl ChangedServer<'_> {
                     self.settings.db.redacted()
                 )));
             }
+            // The end puts it back.
+            let original = there.stored.as_ref().unwrap_or(&there.in_effect);
+            there.permitted(original).map_err(|why| refused(name, original, &why))?;
             let ServerSetting { name, stored, in_effect, .. } = there;
             settings.push(ChangedSetting { name, stored, in_effect, values: values.clone() });
         }
@@ -299,6 +312,13 @@ impl ChangedServer<'_> {
                 self.settings.db.redacted(),
                 journal.server
             )));
+        }
+        // Somebody else may have made the record.
+        for changed in &journal.settings {
+            let there = self.read(&changed.name)?;
+            for value in changed.stored.iter().chain([&changed.in_effect]) {
+                there.permitted(value).map_err(|why| refused(&changed.name, value, &why))?;
+            }
         }
         let mut kept = Vec::new();
         for changed in &journal.settings {
@@ -358,6 +378,16 @@ impl ChangedServer<'_> {
 
     /// Adds the next step to the reason why the original settings are not put back.
     pub fn with_next_step(&self, error: RunError, journal: &SettingsJournal) -> RunError {
+        if matches!(error, RunError::Engine(EngineError::Setting(_))) {
+            return error;
+        }
+        if !journal.is_open() {
+            return RunError::Environment(format!(
+                "the server has its original settings again, but {} does not say so ({error}); \
+                 `petal restore-settings` finds nothing to change and writes it",
+                self.folder.path().join(NAME).display()
+            ));
+        }
         let names: Vec<&str> = journal.settings.iter().map(|s| s.name.as_str()).collect();
         RunError::Environment(format!(
             "{error}; the original settings of the server are in {} and not all put back: `petal \
@@ -370,6 +400,13 @@ impl ChangedServer<'_> {
             journal.place
         ))
     }
+}
+
+/// A value that petal does not store: the server's own, or one of a record.
+fn refused(name: &str, value: &str, why: &str) -> EngineError {
+    EngineError::Setting(format!(
+        "{name}={value}: {why}; petal stores no such value (docs/recipes/server-settings.md)"
+    ))
 }
 
 /// The treatment of values that somebody else stored while a sweep's values were there.

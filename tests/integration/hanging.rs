@@ -152,7 +152,7 @@ fn work_hangs(command: &str, engine: usize, request: u32) {
     let ended = ends_within(running, LIMIT);
     let words = ["petal leaves it behind", "has ended but for threads"];
     assert!(words.iter().any(|words| ended.stderr.contains(words)), "{}", ended.stderr);
-    ended.exited(1).telling(&["thread ", " in state "]);
+    ended.exited(1).telling(&["no progress for ", "thread ", " in state "]);
 }
 
 /// A run whose storage hangs after a second, and a signal.
@@ -195,7 +195,8 @@ fn record_hangs() {
     fuse.hang_all();
     run.until("a request that hangs", || fuse.is_waited_for());
     run.signal(Signal::INT);
-    ends_within(run, LIMIT).exited(1).telling(&["storage does not answer", "thread ", &out]);
+    let words = ["storage does not answer", "no progress for ", "thread ", &out];
+    ends_within(run, LIMIT).exited(1).telling(&words);
 }
 
 /// The ledger lies on the storage that hangs, in a write of a session or in the sync at the end, after a

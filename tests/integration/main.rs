@@ -103,4 +103,5 @@ mod swaps;
 mod sweep;
 mod versions;
 mod waterfall;
+mod way_out;
 mod write_ledger;

@@ -210,6 +210,18 @@ fn a_rank_that_is_signalled_ends_all_of_them() {
 }
 
 #[test]
+fn a_rank_that_is_stopped_is_named_while_the_others_wait() {
+    let ranks = Ranks::on_a_device(2);
+    let mut started = ranks.start(&["run", "--run-time", "3"], |_| Vec::new());
+    started[1].until("a run", || ranks.work.runs().len() == 2);
+    started[1].signal(Signal::STOP);
+    started[0].until_it_says("share 2 of 2: is waited for (");
+    assert!(started[0].said().contains("no progress for "), "{}", started[0].said());
+    started[1].signal(Signal::CONT);
+    ended(started);
+}
+
+#[test]
 fn a_rank_with_a_full_disk_is_in_the_record_as_far_as_it_came() {
     let Some(disk) = crate::support::Mount::tmpfs("size=64k") else { return };
     let ranks = Ranks::on_a_device(2);

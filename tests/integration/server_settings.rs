@@ -174,9 +174,16 @@ fn what_cannot_be_changed_is_refused_before_anything_is_changed() {
     refused(&["work_mem=1MB,1024kB"], &["is twice"]);
     refused(&["no_such=1"], &["no such setting"]);
     refused(&["enable_seqscan=on"], &["petal sets it in each session"]);
-    for name in ["archive_command", "shared_preload_libraries", "block_size"] {
-        refused(&[&format!("{name}=x")], &["does not change this setting"]);
+    for name in ["archive_command", "jit_provider", "hba_file", "log_directory", "block_size"] {
+        refused(&[&format!("{name}=x")], &["does not change this setting", "server-settings.md"]);
     }
+    for name in ["fsync=off", "full_page_writes=off", "zero_damaged_pages=on"] {
+        refused(&[name], &["does not change this setting"]);
+    }
+    // A server that starts with it has no way back.
+    refused(&["huge_pages=on"], &["must be one of off, try"]);
+    refused(&["shared_buffers=900GB"], &["more than the memory of the server's host"]);
+    refused(&["work_mem=100GB"], &["must be a number from 64 to 67108864"]);
     let mut client = it.server.client("swept");
     client.batch_execute("CREATE ROLE plain LOGIN; GRANT pg_read_all_data TO plain").unwrap();
     sweep("plain", &["work_mem=1MB"]).exits(3).telling(&["work_mem", "may not change it"]);
@@ -222,6 +229,58 @@ fn neither_another_server_nor_the_value_of_somebody_else_is_changed() {
     it.work.petal(["restore-settings", "."]).exits(2).telling(&["server-settings.json"]);
 }
 
+/// A journal that somebody else made changes only settings of petal's list, within their ranges, and
+/// nothing at all if one of its values is refused.
+#[test]
+fn a_strangers_journal_stores_nothing_but_permitted_settings() {
+    let Some(it) = Changed::new() else { return };
+    let sql = "SELECT system_identifier FROM pg_control_system()";
+    let id: i64 = it.server.client("swept").query_one(sql, &[]).unwrap().get(0);
+    let setting = |name: &str, stored: &str| json!({"name": name, "stored": stored, "in_effect": stored, "values": ["3MB"]});
+    for (name, value, words) in [
+        ("jit_provider", "evil", "does not change this setting"),
+        ("fsync", "off", "does not change this setting"),
+        ("work_mem", "100GB", "work_mem=100GB: must be a number"),
+        ("shared_buffers", "900GB", "more than the memory"),
+        ("synchronous_commit", "off'; DROP TABLE x; --", "must be one of"),
+    ] {
+        let journal = json!({
+            "format": "petal-server-settings/1", "db": it.server.url("swept"), "place": "x",
+            "server": format!("system identifier {}", id.cast_unsigned()),
+            "changed_at": "2026-01-01T00:00:00Z", "restored_at": null,
+            "settings": [setting("work_mem", "1MB"), setting(name, value)],
+        });
+        it.work.write("theirs/server-settings.json", journal.to_string());
+        it.restore("theirs", &["--force"]).exits(2).telling(&[words]);
+        it.is_as_before();
+    }
+}
+
+/// The page has petal's lists, and servers have the settings in them.
+#[test]
+fn the_permitted_settings_are_those_of_the_page_and_of_servers() {
+    use petal_engine::server_settings::PermittedSetting;
+    let (postgres, mysql): (&[PermittedSetting], &[PermittedSetting]) =
+        (petal_postgres::permitted_settings::PERMITTED, petal_mysql::permitted_settings::PERMITTED);
+    let table = |product: &str, all: &[PermittedSetting]| {
+        let rows: String = all.iter().map(PermittedSetting::row).collect();
+        format!("\n| {product} | values | takes effect |\n|---|---|---|\n{rows}")
+    };
+    let made = table("PostgreSQL", postgres) + &table("MySQL, MariaDB", mysql) + "\n";
+    let marks = ("<!-- Settings: written by a test. -->\n", "<!-- End of the settings. -->");
+    crate::support::check_docs("docs/recipes/server-settings.md", marks, |_| made);
+    if is_there() {
+        let mut client = shared().client("postgres");
+        for setting in postgres {
+            let sql = "SELECT context = 'postmaster' FROM pg_settings WHERE name = $1";
+            let found = client.query_opt(sql, &[&setting.name]).unwrap();
+            let is_newer = setting.name.starts_with("io_") || setting.name.contains("_usage_limit");
+            assert!(found.is_some() || is_newer, "{}", setting.name);
+            found.iter().for_each(|row| assert_eq!(row.get::<_, bool>(0), setting.needs_restart));
+        }
+    }
+}
+
 #[test]
 fn a_variable_of_mariadb_is_swept_and_set_back() {
     if server_mysql::mariadb().is_none() {
@@ -237,7 +296,10 @@ fn a_variable_of_mariadb_is_swept_and_set_back() {
         let args = ["sweep", "--db", &url, "--sessions", "1", "--run-time", "1", "--out", "s"];
         work.petal([&args[..], &["--server-setting", setting]].concat())
     };
-    sweep("innodb_page_size=8192").exits(2).telling(&["innodb_page_size", "option files"]);
+    sweep("innodb_flush_method=fsync").exits(2).telling(&["innodb_flush_method", "option files"]);
+    for hostile in ["init_connect=GRANT ALL", "general_log_file=/tmp/x", "innodb_doublewrite=OFF"] {
+        sweep(hostile).exits(2).telling(&["does not change this setting"]);
+    }
     sweep("innodb_io_capacity=1x").exits(2).telling(&["must be a number"]);
     sweep("innodb_io_capacity=150,300").exits(0);
     assert_eq!((cells(&work.path("s")).len(), capacity()), (2, before));

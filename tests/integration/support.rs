@@ -686,3 +686,17 @@ pub fn say(program: &str, args: &[&str]) -> Result<String, String> {
         Err(error) => Err(format!("{program}: {error}")),
     }
 }
+
+/// Compares the text between a page's marks with the text that a test makes of it; with UPDATE_DOCS=1
+/// writes it there.
+pub fn check_docs(page: &str, (begin, end): (&str, &str), make: impl FnOnce(&str) -> String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(begin).expect("the begin");
+    let (there, after) = rest.split_once(end).expect("the end");
+    let made = make(there);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        return fs::write(&path, format!("{before}{begin}{made}{end}{after}")).unwrap();
+    }
+    assert_eq!(there, made, "UPDATE_DOCS=1 writes {page} again");
+}

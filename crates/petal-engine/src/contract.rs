@@ -185,6 +185,11 @@ pub trait Server: Send + Sync {
         Ok(())
     }
 
+    /// Refuses a server whose commits would wait for a replica that is not there.
+    fn check_replicas(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Refuses UPDATEs if the target's log has no room for them; false if petal cannot see it.
     fn check_room(&self) -> Result<bool> {
         Ok(false)

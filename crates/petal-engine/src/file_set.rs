@@ -309,11 +309,12 @@ impl<F: FileFormat> FileSet<F> {
                 load_schema(&file, state)
             },
             || self.give_names(&made.lock()),
-            // The next setup or drop removes the rest.
             || {
-                made.lock().iter().for_each(|(&schema, &file)| {
-                    let _ = self.remove(&self.loading_file(schema), file);
-                });
+                let made = made.lock();
+                let removed = made
+                    .iter()
+                    .map(|(&schema, &file)| self.remove(&self.loading_file(schema), file));
+                removed.fold(Ok(()), Result::and)
             },
         )?;
         Ok(loaded.summary(load.plan))

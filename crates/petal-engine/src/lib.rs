@@ -23,5 +23,6 @@ pub mod server;
 pub mod server_settings;
 pub mod threads;
 pub mod url_option;
+pub mod waits_now;
 
 pub use contract::*;

@@ -49,6 +49,9 @@ pub struct ServerSetting {
     /// A stored value takes effect only when the server is restarted next.
     pub is_pending: bool,
     pub values: SettingValues,
+    /// The memory of the server's host in units of the setting, if the setting reserves memory and
+    /// the host's is known: the server does not start with more.
+    pub memory: Option<f64>,
 }
 
 /// The moment at which a stored value takes effect.
@@ -58,6 +61,121 @@ pub enum Applies {
     /// Takes effect at once, and a restart forgets it.
     UntilRestart,
     AfterRestart,
+}
+
+/// A setting that petal may change: it has to do with speed, and no value of its range is a program,
+/// a file, a right or a danger to data. Also a record that somebody else made changes no other.
+#[derive(Debug)]
+pub struct PermittedSetting {
+    pub name: &'static str,
+    pub range: PermittedRange,
+    /// The server reserves so much memory when it starts.
+    pub is_memory: bool,
+    /// True if a value takes effect when the server restarts; with MySQL alone, not MariaDB.
+    pub needs_restart: bool,
+}
+
+#[derive(Debug)]
+pub enum PermittedRange {
+    Switch,
+    Words(&'static [&'static str]),
+    /// The lowest and the highest value, in the server's own notation.
+    Numbers(&'static str, &'static str),
+}
+
+impl PermittedSetting {
+    const fn new(name: &'static str, range: PermittedRange) -> Self {
+        Self { name, range, is_memory: false, needs_restart: false }
+    }
+
+    pub const fn switch(name: &'static str) -> Self {
+        Self::new(name, PermittedRange::Switch)
+    }
+
+    pub const fn words(name: &'static str, words: &'static [&'static str]) -> Self {
+        Self::new(name, PermittedRange::Words(words))
+    }
+
+    pub const fn numbers(name: &'static str, min: &'static str, max: &'static str) -> Self {
+        Self::new(name, PermittedRange::Numbers(min, max))
+    }
+
+    pub const fn memory(name: &'static str, min: &'static str, max: &'static str) -> Self {
+        Self { is_memory: true, ..Self::numbers(name, min, max) }
+    }
+
+    pub const fn after_restart(self) -> Self {
+        Self { needs_restart: true, ..self }
+    }
+
+    /// Finds a setting in an engine's list.
+    pub fn find(all: &'static [Self], name: &str) -> Result<&'static Self> {
+        all.iter().find(|setting| setting.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
+            EngineError::Setting(format!(
+                "{name}: petal does not change this setting, only those listed in \
+                 docs/recipes/server-settings.md; change it yourself between sweeps"
+            ))
+        })
+    }
+
+    /// The values that both the server and petal permit.
+    pub fn permit(&self, of_server: SettingValues) -> Result<SettingValues> {
+        let unlike = || {
+            EngineError::Setting(format!(
+                "{}: this server has another kind of values for it than petal knows; change it \
+                 yourself between sweeps",
+                self.name
+            ))
+        };
+        Ok(match (&self.range, of_server) {
+            (PermittedRange::Switch | PermittedRange::Words(_), SettingValues::Switch) => {
+                SettingValues::Switch
+            }
+            (PermittedRange::Words(words), SettingValues::Words(mut there)) => {
+                there.retain(|word| words.iter().any(|one| one.eq_ignore_ascii_case(word)));
+                SettingValues::Words(there)
+            }
+            (PermittedRange::Words(words), _) => {
+                SettingValues::Words(words.iter().map(|word| (*word).to_owned()).collect())
+            }
+            (
+                PermittedRange::Numbers(from, to),
+                SettingValues::Number { units, is_whole, min, max },
+            ) => {
+                let bound = |text| number(text, &units, is_whole).ok_or_else(unlike);
+                let (min, max) = (bound(from)?.max(min), bound(to)?.min(max));
+                SettingValues::Number { units, is_whole, min, max }
+            }
+            _ => return Err(unlike()),
+        })
+    }
+
+    /// The setting as a row of a page.
+    pub fn row(&self) -> String {
+        let range = match self.range {
+            PermittedRange::Switch => "on, off".to_owned(),
+            PermittedRange::Words(words) => words.join(", "),
+            PermittedRange::Numbers(min, max) => format!("{min} to {max}"),
+        };
+        let range = if self.is_memory { format!("{range}; the host's memory") } else { range };
+        let applies = if self.needs_restart { "after a restart" } else { "at once" };
+        format!("| `{}` | {range} | {applies} |\n", self.name)
+    }
+}
+
+impl ServerSetting {
+    /// Returns a value in the server's own form. Refuses one that petal does not store, and one with
+    /// which the server does not start, as a clause.
+    pub fn permitted(&self, text: &str) -> Result<String, String> {
+        let value = self.values.normal(text)?;
+        let is_more = |memory| value.parse::<f64>().is_ok_and(|value| value > memory);
+        match self.memory.filter(|memory| is_more(*memory)) {
+            None => Ok(value),
+            Some(_) => {
+                Err("is more than the memory of the server's host: it would not start".into())
+            }
+        }
+    }
 }
 
 /// The values that a setting may have.

@@ -177,6 +177,12 @@ pub fn room(found: Result<bool, String>) -> Option<Check> {
     Some(judged("room for the log", why, (value, verdict, advice)))
 }
 
+/// Names a replica that commits would wait for and that is not there.
+pub fn replicas(found: Result<(), String>) -> Option<Check> {
+    let why = "Each commit waits for it, and a load or a run with UPDATEs is refused.";
+    Some(judged("replicas", why, (found.err()?, CheckResult::Warn, "")))
+}
+
 /// Judges a fact about a target before a load.
 pub fn before_load(fact: &LoadFact) -> Check {
     let verdict = match fact.verdict {

@@ -116,7 +116,7 @@ impl Client {
         is_interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Error> {
         let runtime = runtime().build()?;
-        let connecting = || FutureWait::connect(runtime, limit, is_interrupted, logging_on);
+        let connecting = || FutureWait::connect(server, runtime, limit, is_interrupted, logging_on);
         // The driver panics if an account of the plugin parsec has no password.
         let connected = catch_unwind(AssertUnwindSafe(connecting));
         let (conn, wait) = connected.map_err(|_| Error::DriverPanicked)??;

@@ -15,6 +15,7 @@ use super::client::{Client, Error};
 use super::errors::{engine_error, words};
 use super::log_on::{ServerPlace, log_on};
 use super::options::{Address, Options, SslMode, TlsOptions};
+use petal_engine::server::answer::statement_name;
 use petal_engine::server::endpoint::{
     BRIEF, EndpointState, KEEPALIVE, LOCK_LIMIT, LOOK_LOCK_LIMIT,
 };
@@ -22,6 +23,7 @@ use petal_engine::server::liveness::{SILENCE, ServerState};
 use petal_engine::server::login::{KnownLogin, LoginStrength, Protection};
 use petal_engine::server::peer::{PeerRule, SocketPeer};
 use petal_engine::server::wait_monitor::{LockWait, WaitMonitor};
+use petal_engine::waits_now::Waiter;
 use petal_engine::{Caller, EngineError, Result};
 
 const ACCESS_DENIED: u16 = 1045;
@@ -127,9 +129,10 @@ impl Endpoint {
         is_given.then(|| way.opts.clone().into())
     }
 
-    /// Connects for work that may be long: it is waited for as long as the server lives. A signal of
-    /// the caller's ends the waiting; the caller learns whose locks hold it up.
-    pub fn connect(&self) -> Result<Client> {
+    /// Connects for operations of a run, which the user's limits may end. Work is waited for as long
+    /// as the server lives. A signal of the caller's ends the waiting; the caller learns whose locks
+    /// hold it up.
+    pub fn connect_for_operations(&self) -> Result<Client> {
         let caller = self.state.caller();
         let mut client = self
             .reach(self.state.connect_limit(), LOCK_LIMIT, caller)
@@ -143,6 +146,8 @@ impl Endpoint {
         let id = client.id();
         let (asked, blocked, killer) = (self.clone(), self.clone(), self.clone());
         client.wait().watch.ask_with(move || asked.state_of(id));
+        let explaining = self.clone();
+        client.wait().waiter = Some(Waiter::new(move || explaining.explain_wait(id)));
         client.set_monitor(WaitMonitor {
             server: self.name.clone(),
             caller: caller.cloned(),
@@ -154,9 +159,9 @@ impl Endpoint {
         Ok(client)
     }
 
-    /// Connects for work of the load's or drop's length, which no limit of the user's ends.
-    pub fn connect_for_long(&self) -> Result<Client> {
-        let mut client = self.connect()?;
+    /// Connects for work that may be long, which no limit of the user's ends, either.
+    pub fn connect(&self) -> Result<Client> {
+        let mut client = self.connect_for_operations()?;
         // MariaDB's limit, and MySQL's, which is for SELECTs alone: those that prove a load.
         for limit in ["max_statement_time", "max_execution_time"] {
             let _ = client.run(&format!("SET SESSION {limit} = 0"));
@@ -308,6 +313,19 @@ impl Endpoint {
         })
         .ok()
         .flatten()
+    }
+
+    /// Asks for the state in which a connection of petal's waits; None if the server shows none, or a
+    /// lock, which is noted anyway.
+    fn explain_wait(&self, id: u32) -> Option<String> {
+        let sql = format!(
+            "SELECT state, info FROM information_schema.processlist \
+             WHERE id = {id} AND command <> 'Sleep' AND state <> '' AND state NOT LIKE '%lock%'"
+        );
+        let rows = self.ask(|client| client.query::<(String, Option<String>)>(&sql)).ok()?;
+        let (state, statement) = rows.into_iter().next()?;
+        let statement = statement_name(&statement.unwrap_or_default());
+        Some(format!("{}: {statement} waits: {state}", self.name))
     }
 
     /// Asks about another connection, on a separate one.

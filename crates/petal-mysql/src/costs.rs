@@ -154,7 +154,7 @@ impl CostProbes for Mysql {
     }
 
     fn open_session(&self, number: u32, rows: u64) -> Result<Box<dyn CostSession>> {
-        let client = self.first().connect_for_long()?;
+        let client = self.first().connect()?;
         Ok(Box::new(MysqlCosts::new(client, number, rows)?))
     }
 }

@@ -38,6 +38,7 @@ mod neighbours;
 mod option_files;
 mod options;
 mod page_layout;
+pub mod permitted_settings;
 mod placement;
 mod plan;
 mod resets;
@@ -267,7 +268,7 @@ impl Engine for Mysql {
     }
 
     fn drop_data(&self) -> Result<Vec<String>> {
-        let mut client = self.first().connect_for_long()?;
+        let mut client = self.first().connect()?;
         in_use::hold_alone(&mut client)?;
         load::drop_marked(&mut client)
     }
@@ -311,6 +312,10 @@ impl Server for Mysql {
             checked.into_iter().collect::<Result<()>>()?;
         }
         self.check_room().map(|_| ())
+    }
+
+    fn check_replicas(&self) -> Result<()> {
+        self.servers.of_sessions().iter().try_for_each(before_run::check_replicas)
     }
 
     fn check_room(&self) -> Result<bool> {

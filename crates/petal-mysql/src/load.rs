@@ -4,6 +4,7 @@
 
 use std::time::Instant;
 
+use super::before_run::check_replicas;
 use super::client::Client;
 use super::connect::Endpoint;
 use super::filling::{self, Filling};
@@ -28,7 +29,9 @@ pub struct Loader<'a> {
 
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary> {
-        let mut client = self.endpoint.connect_for_long()?;
+        // Whatever it changes may wait for one.
+        check_replicas(self.endpoint)?;
+        let mut client = self.endpoint.connect()?;
         in_use::hold_alone(&mut client)?;
         self.check_names(&mut client)?;
         self.check(&mut client)?;
@@ -96,7 +99,7 @@ impl Loader<'_> {
 
     fn load_schema(&self, schema: u32, state: &LoadState<'_>) -> Result<ProvedSchema> {
         let begin = Instant::now();
-        let mut client = self.endpoint.connect_for_long()?;
+        let mut client = self.endpoint.connect()?;
         let filling = Filling { load: &self.load, schema, state };
         // Making an index takes its time, and ends only when cancelled.
         let (id, connection) = (client.id(), client.abort_handle());
@@ -162,15 +165,16 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Best effort after a failure: the next setup or drop removes the rest.
-    fn clean_up(&self) {
-        let Ok(mut client) = self.endpoint.connect_to_clean_up() else { return };
-        for &number in &self.load.plan.schemas {
-            let name = schema::loading_name(number);
-            for table in schema::TABLES {
-                let _ = client.run(&format!("DROP TABLE IF EXISTS {name}_{table}"));
-            }
-        }
+    /// Removes the remains of a failure.
+    fn clean_up(&self) -> Result<()> {
+        let mut client = self.endpoint.connect_to_clean_up()?;
+        let names = self.load.plan.schemas.iter().map(|&number| schema::loading_name(number));
+        let tables = names.flat_map(|name| schema::TABLES.map(|table| format!("{name}_{table}")));
+        let mut drop = |table: String| {
+            let sql = format!("DROP TABLE IF EXISTS {table}");
+            client.send(&format!("removing {table}"), &sql)
+        };
+        tables.map(&mut drop).fold(Ok(()), Result::and)
     }
 }
 

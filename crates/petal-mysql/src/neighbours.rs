@@ -32,7 +32,7 @@ impl KnownNeighbours for Mysql {
             other => return Err(EngineError::Setting(format!("{other}: no neighbour of petal's"))),
         };
         let endpoint = self.first().clone();
-        let client = endpoint.connect_for_long()?;
+        let client = endpoint.connect()?;
         let (connection, id) = (client.abort_handle(), client.id());
         Ok(NeighbourWork::Statements(Box::new(NeighbourStatements {
             client,

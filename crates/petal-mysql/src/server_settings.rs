@@ -4,10 +4,14 @@
 
 use super::Mysql;
 use super::client::Client;
+use super::permitted_settings::PERMITTED;
 use petal_engine::server_settings::{
-    Applies, ChangeableSettings, ServerSetting, SettingValues, SettingsLock, settings_locked,
+    Applies, ChangeableSettings, PermittedSetting, ServerSetting, SettingValues, SettingsLock,
+    settings_locked,
 };
 use petal_engine::{EngineError, Result};
+use petal_model::files;
+use petal_model::stats::os::meminfo_bytes;
 
 const LOCKING: &str = "locking the server's settings";
 /// Whether the lock is this connection's, and the connection that has it.
@@ -68,6 +72,8 @@ impl ChangeableSettings for Mysql {
                 "the server has no such global variable; SHOW GLOBAL VARIABLES lists them",
             );
         };
+        let permitted = PermittedSetting::find(PERMITTED, name)?;
+        let values = permitted.permit(values(&row))?;
         let in_effect = row.1.clone().unwrap_or_default();
         // Its own value: says whether it is read-only, and whether the user may change it.
         let applies = match client.run(&format!("SET GLOBAL {name} = @@GLOBAL.{name}")) {
@@ -90,9 +96,9 @@ impl ChangeableSettings for Mysql {
             }
             _ => Some(in_effect.clone()),
         };
-        let values = values(&row);
         let is_pending = stored.as_ref().is_some_and(|stored| !values.is_same(stored, &in_effect));
-        Ok(ServerSetting { name: row.0, in_effect, stored, applies, is_pending, values })
+        let memory = permitted.is_memory.then(|| self.memory()).flatten();
+        Ok(ServerSetting { name: row.0, in_effect, stored, applies, is_pending, values, memory })
     }
 
     fn store_setting(&self, setting: &ServerSetting, value: Option<&str>) -> Result<()> {
@@ -106,6 +112,15 @@ impl ChangeableSettings for Mysql {
         };
         let mut client = self.first().connect_to_look()?;
         client.send(&format!("changing {name}"), &sql)
+    }
+}
+
+impl Mysql {
+    /// The memory of the server's host, if that is this one.
+    fn memory(&self) -> Option<f64> {
+        let is_here = self.first().address.is_on_this_host();
+        let text = is_here.then(|| files::system_text("/proc/meminfo").ok()).flatten();
+        meminfo_bytes(&text?, "MemTotal").map(|bytes| bytes as f64)
     }
 }
 

@@ -35,7 +35,7 @@ pub fn read_tables(client: &mut Client) -> Result<(), Error> {
 
 impl MysqlSession {
     pub fn connect(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
-        let mut client = endpoint.connect()?;
+        let mut client = endpoint.connect_for_operations()?;
         client.send("preparing a session", SESSION_SETTINGS)?;
         read_tables(&mut client).at(&client.server, "turning the query cache off")?;
         let sql = "SHOW GLOBAL VARIABLES LIKE 'wsrep_on'";

@@ -27,7 +27,7 @@ impl Settling<'_> {
     /// Waits until old versions are purged, then has dirty pages written. A stop ends either.
     pub fn run(&self) -> Result<Settled> {
         let begin = Instant::now();
-        let mut client = self.endpoint.connect_for_long()?;
+        let mut client = self.endpoint.connect()?;
         self.progress.phase("settling", self.schemas.len() as u64 + 1, ProgressUnit::Items);
         let mut done = vec![self.purge(&mut client)?];
         self.progress.advance(1);

@@ -279,18 +279,17 @@ impl Loader<'_> {
         write().at(self.place, "writing petal_meta")
     }
 
-    /// Cleans up after a failure; the next setup or drop removes any remaining tables.
-    fn clean_up(&self) {
-        let Ok(mut database) = self.connect("petal setup") else { return };
-        let Ok(marked) = marked_tables(&mut database) else { return };
-        for &schema in &self.load.plan.schemas {
-            let tables = Tables::own(schema);
-            for table in [tables.main, tables.scan] {
-                if marked.contains(&table.to_uppercase()) {
-                    let _ = database.link.execute(&filled("drop_table", &table), &[]);
-                }
-            }
-        }
+    /// Removes the remains of a failure.
+    fn clean_up(&self) -> Result<()> {
+        let mut database = self.connect("petal setup")?;
+        let marked = marked_tables(&mut database)?;
+        let tables = self.load.plan.schemas.iter().map(|&schema| Tables::own(schema));
+        let tables = tables.flat_map(|tables| [tables.main, tables.scan]);
+        let mut drop = |table: String| {
+            database.execute(&format!("removing {table}"), &filled("drop_table", &table))
+        };
+        let left = tables.filter(|table| marked.contains(&table.to_uppercase()));
+        left.map(&mut drop).fold(Ok(()), Result::and)
     }
 }
 

@@ -27,6 +27,7 @@ use petal_engine::server::endpoint::{CLOSE_LIMIT, LOCK_LIMIT};
 use petal_engine::server::future_wait::{FutureWait, WaitFailure, runtime};
 use petal_engine::server::liveness::{AbortHandle, ServerState, TimeoutPolicy};
 use petal_engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
+use petal_engine::waits_now::Waiter;
 
 /// The SQLSTATE of a statement that was cancelled.
 pub const CANCELLED: &str = "57014";
@@ -140,7 +141,8 @@ impl Client {
     ) -> Result<Self, Error> {
         let runtime = runtime().build().map_err(Error::Runtime)?;
         let connecting = connector.connect(config);
-        let (connected, wait) = FutureWait::connect(runtime, limit, is_interrupted, connecting)?;
+        let (connected, wait) =
+            FutureWait::connect(server, runtime, limit, is_interrupted, connecting)?;
         let (asker, connection, place) = connected.map_err(|error| match error {
             ConnectError::Failed(error) => error.into(),
             ConnectError::Unreachable(error) => Error::Unreachable(error),
@@ -163,6 +165,11 @@ impl Client {
     /// Sets how the server is asked about this connection when it is silent.
     pub fn ask_with(&mut self, ask_server: impl Fn() -> ServerState + Send + Sync + 'static) {
         self.wire.wait.watch.ask_with(ask_server);
+    }
+
+    /// Sets how a wait of this connection that lasts is explained.
+    pub fn explain_with(&mut self, explain: impl Fn() -> Option<String> + Send + Sync + 'static) {
+        self.wire.wait.waiter = Some(Waiter::new(explain));
     }
 
     /// Waits so long for each lock from now on, unless the role or the URL said how long.

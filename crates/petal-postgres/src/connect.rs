@@ -17,9 +17,9 @@ use super::login_watch::LoginRules;
 use super::options::Options;
 use super::stream::ServerConnector;
 use super::{locks, tls};
-use petal_engine::server::answer::bounded;
+use petal_engine::server::answer::{bounded, statement_name};
 use petal_engine::server::endpoint::{
-    BRIEF, EndpointState, LOCK_LIMIT, LOOK_LOCK_LIMIT, is_this_host,
+    BRIEF, CLEAN_UP_LIMIT, EndpointState, LOCK_LIMIT, LOOK_LOCK_LIMIT, is_this_host,
 };
 use petal_engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
 use petal_engine::server::login::KnownLogin;
@@ -130,10 +130,16 @@ impl Endpoint {
         Ok(client)
     }
 
-    /// Connects to remove an interrupted load's remains: no signal ends it, no lock is waited for.
+    /// Connects to remove an interrupted load's remains. No signal ends it, but each statement has a
+    /// limit, and waits for no lock and no standby.
     pub fn connect_to_clean_up(&self, application: &str) -> Result<Client> {
         let opened = self.reach(application, BRIEF, LOOK_LOCK_LIMIT, None);
-        opened.map(|opened| opened.client).map_err(|error| self.refusal(&error))
+        let mut client = opened.map_err(|error| self.refusal(&error))?.client;
+        client.set_policy(TimeoutPolicy::AnswerSoon);
+        let limit_ms = CLEAN_UP_LIMIT.as_millis();
+        let sql = format!("SET statement_timeout = {limit_ms}; SET synchronous_commit = local");
+        client.run("limiting the cleaning up", &sql)?;
+        Ok(client)
     }
 
     /// Variables of the environment with which libpq's programs reach this server, by the same rules.
@@ -165,6 +171,8 @@ impl Endpoint {
             .reach(application, self.state.connect_limit(), LOCK_LIMIT, caller)
             .map_err(|error| self.refusal(&error))?;
         let (process, asked, blocked) = (opened.process, self.clone(), self.clone());
+        let explaining = self.clone();
+        opened.client.explain_with(move || explaining.explain_wait(process));
         let token = self.cancel_token(&opened.client);
         opened.client.ask_with(move || asked.state_of(process));
         opened.client.set_monitor(WaitMonitor {
@@ -234,6 +242,22 @@ impl Endpoint {
     fn find_lock_holder(&self, process: i32) -> Option<LockWait> {
         let rows = self.ask(BRIEF, |client| client.query(locks::LOCK_HOLDERS, &[&process]));
         locks::lock_wait(&rows.ok()?)
+    }
+
+    /// Asks for the event that a connection of petal's waits for; None if it works, or waits for a
+    /// lock, which is noted anyway.
+    fn explain_wait(&self, process: i32) -> Option<String> {
+        let rows = self.ask(BRIEF, |client| client.query(locks::WAIT_EVENT, &[&process]));
+        let rows = rows.ok()?;
+        let row = rows.first()?;
+        let (kind, event): (&str, &str) = (row.read(0).ok()?, row.read(1).ok()?);
+        let statement = statement_name(row.read(2).ok()?);
+        let which = match event {
+            "SyncRep" => ", the answer of a synchronous standby",
+            "ClientRead" => ", petal's next message",
+            _ => "",
+        };
+        Some(format!("{}: {statement} waits for {kind}:{event}{which}", self.name))
     }
 
     /// Asks about another connection, on a separate one.

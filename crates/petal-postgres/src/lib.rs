@@ -12,7 +12,7 @@
 //! - `session`, `session_server`, `session_client`: a session, and the sides of its loop; `work`: their
 //!   common state
 //! - `costs`: accesses and settings of the planner's prices
-//! - `server_settings`: settings of the whole server that a sweep varies
+//! - `server_settings`: settings of the whole server that a sweep varies; `permitted_settings`: their list
 //! - `counters` by the table in `figures`, `waits`, `describe`, `facts`: the server's reports;
 //!   `server_work`: everybody's work
 //!
@@ -40,6 +40,7 @@ mod login_watch;
 mod long_work;
 mod neighbours;
 mod options;
+pub mod permitted_settings;
 mod placement;
 mod plan;
 mod publications;
@@ -394,6 +395,10 @@ impl Server for Postgres {
         let schemas: Vec<u32> = (1..=schemas).collect();
         servers::check_updates(&self.servers.all[self.primary()?], &schemas)?;
         self.check_room().map(|_| ())
+    }
+
+    fn check_replicas(&self) -> Result<()> {
+        servers::check_standbys(&self.servers.all[self.primary()?])
     }
 
     fn check_room(&self) -> Result<bool> {

@@ -35,6 +35,7 @@ impl Loader<'_> {
         let mut client = long_work::open(self.endpoint, "petal setup")?.client;
         in_use::hold_alone(&mut client)?;
         self.check(&mut client)?;
+        servers::check_standbys(self.endpoint)?;
         let plan = self.load.plan;
         self.check_names(&mut client)?;
         let bytes = |rows: u64| rows * plan.schemas.len() as u64 * u64::from(plan.block_size);
@@ -170,13 +171,15 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Best effort after a failure: the next setup or drop removes the rest.
-    fn clean_up(&self) {
-        let Ok(mut client) = self.endpoint.connect_to_clean_up("petal setup") else { return };
-        for &number in &self.load.plan.schemas {
-            let sql = schema::drop(&mut client, &schema::loading_name(number));
-            let _ = sql.map(|sql| client.batch_execute(&sql));
-        }
+    /// Removes the remains of a failure.
+    fn clean_up(&self) -> Result<()> {
+        let mut client = self.endpoint.connect_to_clean_up("petal setup")?;
+        let mut drop = |number: &u32| {
+            let name = schema::loading_name(*number);
+            let sql = schema::drop(&mut client, &name)?;
+            client.run(&format!("removing {name}"), &sql)
+        };
+        self.load.plan.schemas.iter().map(&mut drop).fold(Ok(()), Result::and)
     }
 }
 

@@ -27,6 +27,11 @@ LEFT JOIN LATERAL (SELECT mode || ' on '
     AS waiting ON true
 ORDER BY activity.xact_start, blocker.pid";
 
+/// The event that a process waits for, unless it is a lock, and its statement.
+pub const WAIT_EVENT: &str = "\
+SELECT wait_event_type, wait_event, query FROM pg_catalog.pg_stat_activity
+WHERE pid = $1 AND state = 'active' AND wait_event_type <> 'Lock'";
+
 /// Characters of a query that are shown.
 const STATEMENT_CHARACTERS: usize = 80;
 

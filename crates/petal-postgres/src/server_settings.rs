@@ -4,12 +4,16 @@
 use super::answer::Columns as _;
 use super::client::Client;
 use super::connect::server_version;
+use super::permitted_settings::PERMITTED;
 use super::plan::{PRIVILEGED, session_settings};
 use super::{Postgres, check_version};
 use petal_engine::server_settings::{
-    Applies, ChangeableSettings, ServerSetting, SettingValues, SettingsLock, settings_locked,
+    Applies, ChangeableSettings, PermittedSetting, ServerSetting, SettingValues, SettingsLock,
+    settings_locked,
 };
 use petal_engine::{EngineError, Result};
+use petal_model::files;
+use petal_model::stats::os::meminfo_bytes;
 
 const READING: &str = "reading a setting of the server";
 
@@ -27,22 +31,8 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 \
   AND (l.classid::bigint << 32 | l.objid::bigint) = \
       pg_catalog.hashtext('petal server settings')::bigint";
 
-/// Lists of quoted names, which ALTER SYSTEM does not take as one text; and settings without which
-/// petal may not find the server again.
-const REFUSED: [&str; 9] = [
-    "data_directory",
-    "listen_addresses",
-    "local_preload_libraries",
-    "port",
-    "search_path",
-    "session_preload_libraries",
-    "shared_preload_libraries",
-    "temp_tablespaces",
-    "unix_socket_directories",
-];
-
-/// Texts that the server executes as a program, or loads.
-const PROGRAMS: [&str; 3] = ["_command", "_library", "_libraries"];
+/// Memory of the server's host, for a role that may read files there.
+const MEMORY: &str = "SELECT pg_catalog.pg_read_file('/proc/meminfo', 0, 4096)";
 
 const SETTING: &str = "\
 SELECT name, setting, unit, vartype, enumvals, min_val, max_val, context, pending_restart \
@@ -96,43 +86,39 @@ impl ChangeableSettings for Postgres {
         };
         let own: String = row.read(0)?;
         let context: String = row.read(7)?;
-        let is_refused =
-            REFUSED.contains(&own.as_str()) || PROGRAMS.iter().any(|p| own.ends_with(p));
-        if is_refused || context == "internal" {
-            return refuse("petal does not change this setting; change it yourself between sweeps");
-        }
         let of_session = session_settings(0).into_iter().map(|(name, _)| name);
         if of_session.chain(PRIVILEGED.map(|(name, _)| name)).any(|name| name == own) {
             return refuse(
                 "petal sets it in each session, so that the server's value has no effect; leave it out",
             );
         }
+        let permitted = PermittedSetting::find(PERMITTED, &own)?;
         check_role(&mut client, &own)?;
         let stored = client.ask(READING, STORED, &[&own])?;
+        let values = permitted.permit(values(row)?)?;
         Ok(ServerSetting {
             in_effect: row.read(1)?,
             stored: stored.first().map(|row| row.read(0)).transpose()?,
             applies: if context == "postmaster" { Applies::AfterRestart } else { Applies::AtOnce },
             is_pending: row.read(8)?,
-            values: values(row)?,
+            memory: permitted.is_memory.then(|| self.memory(&mut client, &values)).flatten(),
+            values,
             name: own,
         })
     }
 
     fn store_setting(&self, setting: &ServerSetting, value: Option<&str>) -> Result<()> {
         let mut client = self.look()?;
+        // A name of petal's own list.
         let name = &setting.name;
-        let parts: Vec<String> =
-            name.split('.').map(|part| format!("\"{}\"", part.replace('"', "\"\""))).collect();
-        let quoted = parts.join(".");
         let doing = format!("changing {name}");
         let sql = match value {
             Some(value) => {
                 let sql = "SELECT pg_catalog.quote_literal($1::pg_catalog.text)";
                 let value: String = client.ask_value(&doing, sql, &[&value])?;
-                format!("ALTER SYSTEM SET {quoted} = {value}")
+                format!("ALTER SYSTEM SET {name} = {value}")
             }
-            None => format!("ALTER SYSTEM RESET {quoted}"),
+            None => format!("ALTER SYSTEM RESET {name}"),
         };
         client.run(&doing, &sql)?;
         client.run(&doing, "SELECT pg_catalog.pg_reload_conf()")
@@ -154,6 +140,16 @@ impl Postgres {
         let mut client = self.first()?.connect_to_look("petal")?;
         check_version(&mut client)?;
         Ok(client)
+    }
+
+    /// The memory of the server's host in units of a setting, as the server or this host says.
+    fn memory(&self, client: &mut Client, values: &SettingValues) -> Option<f64> {
+        let SettingValues::Number { units, .. } = values else { return None };
+        let (_, byte) = units.iter().find(|(name, _)| *name == "B")?;
+        let by_server = client.ask_if_allowed::<String>(READING, MEMORY, &[]).ok().flatten();
+        let is_here = self.first().is_ok_and(|server| server.is_on_this_host());
+        let by_host = || is_here.then(|| files::system_text("/proc/meminfo").ok()).flatten();
+        Some(meminfo_bytes(&by_server.or_else(by_host)?, "MemTotal")? as f64 * byte)
     }
 }
 

@@ -65,6 +65,36 @@ pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
     }))
 }
 
+/// Names of the standbys that commits of this role wait for, how many of them, and how many are
+/// connected; NULL if the role may not see that. No row if commits wait for none.
+const SYNCHRONOUS: &str = "\
+SELECT setting, wanted, CASE WHEN hidden THEN NULL ELSE connected END
+FROM (SELECT setting, coalesce(pg_catalog.substring(setting,
+             '(?i)^\\s*(?:first|any)?\\s*(\\d+)\\s*\\(')::pg_catalog.int8, 1) AS wanted
+      FROM pg_catalog.pg_settings WHERE name = 'synchronous_standby_names') AS asked,
+     (SELECT pg_catalog.count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) AS connected,
+             coalesce(pg_catalog.bool_or(sync_state IS NULL), false) AS hidden
+      FROM pg_catalog.pg_stat_replication) AS there
+WHERE pg_catalog.btrim(setting) <> '' AND NOT pg_catalog.pg_is_in_recovery()
+  AND pg_catalog.current_setting('synchronous_commit') NOT IN ('off', 'local')";
+
+/// Refuses a server whose commits wait for standbys that are not connected.
+pub fn check_standbys(endpoint: &Endpoint) -> Result<()> {
+    let mut client = endpoint.connect_to_look("petal check")?;
+    let rows = client.ask("asking for its synchronous standbys", SYNCHRONOUS, &[])?;
+    let Some(row) = rows.first() else { return Ok(()) };
+    let (names, wanted): (&str, i64) = (row.read(0)?, row.read(1)?);
+    match row.read::<Option<i64>>(2)? {
+        Some(connected) if connected < wanted => Err(EngineError::Environment(format!(
+            "{}: each commit waits for {wanted} synchronous standby (synchronous_standby_names = \
+             '{names}'), and {connected} are connected: start it, or take its name out; \
+             synchronous_commit = local for petal's role does not wait",
+            endpoint.name
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// The system and the timeline of a server; `None` if it does not say them, as some hosted ones.
 pub fn identity(client: &mut Client) -> Result<(Option<String>, Option<u64>)> {
     const SYSTEM: &str = "SELECT control.system_identifier::pg_catalog.text, \

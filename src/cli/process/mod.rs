@@ -86,8 +86,7 @@ impl CallArguments {
     /// Has the command done by a second process and waits for it; None if this process is to do it
     /// itself.
     pub fn supervise(&self, matches: &ArgMatches) -> Option<ExitCode> {
-        let is_supervised =
-            matches.subcommand_name().is_some_and(|name| SUPERVISED.contains(&name));
+        let is_supervised = matches.subcommand_name().is_some_and(is_on_target);
         let is_off = std::env::var_os(SUPERVISOR).is_some_and(|value| value == "off");
         // A launcher waits for its ranks itself.
         if self.is_worker || !is_supervised || is_off || ranks::is_launched() {
@@ -96,6 +95,11 @@ impl CallArguments {
         let shown = argv::redacted(&self.all);
         supervisor::supervise(&self.all, shown.as_ref().unwrap_or(&self.all))
     }
+}
+
+/// True for a command that works on a target, and so may wait for it.
+pub fn is_on_target(command: &str) -> bool {
+    SUPERVISED.contains(&command)
 }
 
 /// This program, to be called with these arguments.

@@ -34,6 +34,10 @@ const ENDED_LIMIT: Duration = Duration::from_secs(2);
 /// Writing the last message may take so long, on a terminal that takes no output.
 const MESSAGE_LIMIT: Duration = Duration::from_secs(1);
 
+const ENDED_AT_ONCE: &str = "petal: ended at once. Its record is complete up to the data in its folder \
+    (petal report FOLDER); data may be half loaded or half dropped; petal restore-settings puts back \
+    the settings that a sweep changed";
+
 /// Starts the worker and waits for its end; None if it cannot be started.
 pub fn supervise(arguments: &[OsString], shown: &[OsString]) -> Option<ExitCode> {
     let heard = receive_signals()?;
@@ -46,8 +50,16 @@ pub fn supervise(arguments: &[OsString], shown: &[OsString]) -> Option<ExitCode>
     // The worker opens both by this process's descriptors.
     let _open = (handover, orders);
     Some(
-        Supervisor { worker, into, signalled: None, over: None, blocked: None, terminal }
-            .wait(&heard),
+        Supervisor {
+            worker,
+            into,
+            signalled: None,
+            ends_at_signal: false,
+            over: None,
+            blocked: None,
+            terminal,
+        }
+        .wait(&heard),
     )
 }
 
@@ -72,6 +84,8 @@ struct Supervisor {
     into: PipeWriter,
     /// The first signal.
     signalled: Option<Instant>,
+    /// A further signal ends the worker at once, as a message says.
+    ends_at_signal: bool,
     /// The moment at which the worker was first seen to be over and not gone.
     over: Option<Instant>,
     /// The worker's threads, from the first signal on.
@@ -85,6 +99,7 @@ impl Supervisor {
         loop {
             match heard.recv_timeout(LOOK_EVERY) {
                 Ok(SIGCHLD) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(_) if self.ends_at_signal => return self.end_worker(ENDED_AT_ONCE.to_owned()),
                 Ok(signal) => self.hand_on(signal),
                 // Nothing is heard any more, and the worker still works.
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK_EVERY),
@@ -138,13 +153,27 @@ impl Supervisor {
         let threads = self.blocked.get_or_insert_with(|| BlockedThreads::of(pid)).look(now);
         let hanging: Vec<_> =
             threads.into_iter().filter(|(_, waited)| *waited >= WAIT_LIMIT).collect();
-        if now.duration_since(signalled) < SIGNAL_LIMIT || hanging.is_empty() {
+        if now.duration_since(signalled) < SIGNAL_LIMIT {
             return None;
         }
+        if hanging.is_empty() {
+            if !std::mem::replace(&mut self.ends_at_signal, true) {
+                say(format!(
+                    "petal: its work has not ended {} s after the signal; another signal ends it at \
+                     once",
+                    SIGNAL_LIMIT.as_secs()
+                ));
+            }
+            return None;
+        }
+        Some(self.end_worker(hangs(now.duration_since(signalled), &hanging)))
+    }
+
+    fn end_worker(&mut self, message: String) -> ExitCode {
         self.terminal.iter().for_each(SavedTerminal::restore);
-        say(hangs(now.duration_since(signalled), &hanging));
+        say(message);
         let _ = self.worker.kill();
-        Some(Exit::Failed.into())
+        Exit::Failed.into()
     }
 }
 

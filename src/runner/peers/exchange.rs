@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use petal_engine::waits_now::{WaitNow, wait_for};
 use petal_engine::{Caller, EngineError};
 use petal_model::files;
 use petal_model::record::{self, RecordFolder, Second, journal, latency_log, os};
@@ -133,6 +134,7 @@ impl Together {
         wait: &PeerWait<'_>,
     ) -> Result<(), PeerError> {
         let round = self.round.load(Ordering::Relaxed).to_le_bytes();
+        let _now = self.waits_for(to, tag);
         let sent = self.peers.send(to, tag, &[&round[..], bytes].concat(), wait);
         self.note_lost(sent)
     }
@@ -143,6 +145,7 @@ impl Together {
         tag: MessageTag,
         wait: &PeerWait<'_>,
     ) -> Result<Vec<u8>, PeerError> {
+        let _now = self.waits_for(from, tag);
         loop {
             let heard = self.note_lost(self.peers.receive(from, tag, wait))?;
             if let Some((round, bytes)) = heard.split_first_chunk()
@@ -151,6 +154,12 @@ impl Together {
                 return Ok(bytes.to_vec());
             }
         }
+    }
+
+    /// A wait that names the host.
+    fn waits_for(&self, rank: u32, tag: MessageTag) -> WaitNow {
+        let host = self.named(rank, "is waited for");
+        wait_for(move || format!("{host} ({})", tag.words()))
     }
 
     fn note_lost<T>(&self, done: Result<T, PeerError>) -> Result<T, PeerError> {
@@ -323,6 +332,7 @@ impl Together {
     pub fn barrier(&self) -> Result<(), PeerError> {
         self.is_over();
         // One signal stops the run as soon as it has begun, on all hosts.
+        let _now = wait_for(|| "the other shares are waited for (the trigger)".to_owned());
         let met = self.wait(self.limits.trigger, 2, |wait| self.peers.barrier(wait));
         self.note_lost(met)
     }

@@ -81,6 +81,20 @@ impl MessageTag {
         Self::Ended,
         Self::Record,
     ];
+
+    /// The content of such a message.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Next => "the next step",
+            Self::Plan => "the plan of the run",
+            Self::Ready => "its readiness",
+            Self::Verdict => "the decision to begin",
+            Self::Second => "its progress",
+            Self::Stop => "a stop",
+            Self::Ended => "the end of its sessions",
+            Self::Record => "its record",
+        }
+    }
 }
 
 /// Time limit for other ranks.

@@ -2,13 +2,13 @@
 //! docs/testing.md has the lies that each case finds, which this test writes.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Mutex;
 
 use petal_scripted::lies::Lie;
 
 use super::scripted::{LIE, SCRIPTED};
 use super::{CASES, run_case};
+use crate::support::check_docs;
 
 /// Lines around the list in the page.
 const BEGIN: &str = "<!-- Lies: written by a test. -->\n";
@@ -38,11 +38,11 @@ fn named_cases(list: &str) -> BTreeMap<&str, &str> {
 
 #[test]
 fn every_lie_is_found_and_its_promise_named() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/testing.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = page.split_once(BEGIN).expect("the begin of the list");
-    let (list, after) = rest.split_once(END).expect("the end of the list");
-    let is_new = std::env::var_os("UPDATE_DOCS").is_some();
+    check_docs("docs/testing.md", (BEGIN, END), found_lies);
+}
+
+/// The list of each case's lies, as the page has it; `list` is the earlier one.
+fn found_lies(list: &str) -> String {
     let earlier = named_cases(list);
     let (queue, found) = (Mutex::new(Lie::ALL.iter()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -72,9 +72,5 @@ fn every_lie_is_found_and_its_promise_named() {
         made += &format!("- `{case}`: {}\n", lies.join("; "));
     }
     assert!(unfound.is_empty(), "lies that no case finds: {unfound:?}\n{made}");
-    if is_new {
-        std::fs::write(&path, format!("{before}{BEGIN}{made}{END}{after}")).unwrap();
-    } else {
-        assert_eq!(list, made, "UPDATE_DOCS=1 writes docs/testing.md again");
-    }
+    made
 }

@@ -9,6 +9,10 @@ pub const BYTES_MAX: usize = 256 << 20;
 /// A longer error text is cut: it is kept by each session, shown and recorded.
 const TEXT_BYTES_MAX: usize = 2000;
 
+/// A statement's name has so many words of its begin, and characters.
+const STATEMENT_WORDS: usize = 8;
+const STATEMENT_CHARACTERS: usize = 80;
+
 pub const TOO_LONG: &str = "the answer has more rows or bytes than any of petal's questions asks for: \
     this is no server of its kind, or a proxy in between changes its answers";
 
@@ -38,9 +42,29 @@ pub fn bounded(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}... ({} bytes)", &text[..end], text.len()))
 }
 
+/// The begin of a statement, without comments, for a message.
+pub fn statement_name(sql: &str) -> String {
+    let lines =
+        sql.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
+    let words: Vec<&str> = lines.flat_map(str::split_whitespace).take(STATEMENT_WORDS).collect();
+    match words.is_empty() {
+        true => "a statement".to_owned(),
+        false => words.join(" ").trim_end_matches(';').chars().take(STATEMENT_CHARACTERS).collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_statement_is_named_by_its_begin_without_comments() {
+        let sql = "-- What petal made.\n\nDROP TABLE IF EXISTS\n   petal1.cf1; DROP SCHEMA petal1 CASCADE";
+        insta::assert_snapshot!(statement_name(sql), @"DROP TABLE IF EXISTS petal1.cf1; DROP SCHEMA petal1");
+        assert_eq!(statement_name("COMMIT;"), "COMMIT");
+        assert_eq!(statement_name("-- \n"), "a statement");
+        assert_eq!(statement_name(&"x".repeat(999)).len(), STATEMENT_CHARACTERS);
+    }
 
     #[test]
     fn rows_bytes_and_texts_have_a_bound() {

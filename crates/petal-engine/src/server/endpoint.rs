@@ -22,6 +22,8 @@ pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 pub const BRIEF: Duration = Duration::from_secs(3);
 /// Timeout for closing a connection, which a silent peer does not answer.
 pub const CLOSE_LIMIT: Duration = Duration::from_secs(2);
+/// The server's own limit for a statement that cleans up; petal gives the connection up later.
+pub const CLEAN_UP_LIMIT: Duration = Duration::from_secs(8);
 /// Idle time of a connection before the system asks whether its peer is there.
 pub const KEEPALIVE: Duration = Duration::from_secs(10);
 

@@ -13,6 +13,7 @@ use tokio::time::{Instant, Interval, Sleep, interval_at, sleep, timeout};
 
 use super::liveness::{AbortHandle, ConnectionWatch, SILENCE, TICK, TimeoutPolicy};
 use super::wait_monitor::WaitMonitor;
+use crate::waits_now::{Waiter, wait_for};
 
 /// Why a future has no result.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct FutureWait {
     abort_handle: Arc<AbortHandle>,
     /// Looks after waits under [`TimeoutPolicy::WhileServerLives`].
     pub monitor: Option<Box<WaitMonitor>>,
+    /// Explains a wait that lasts.
+    pub waiter: Option<Arc<Waiter>>,
 }
 
 /// Builds the runtime of one connection, which only the calling thread drives.
@@ -44,16 +47,19 @@ impl FutureWait {
         let abort_handle = AbortHandle::new();
         let connection = Arc::clone(&abort_handle);
         let watch = ConnectionWatch::new(connection, TimeoutPolicy::AnswerSoon, SILENCE);
-        Self { runtime, watch, abort_handle, monitor: None }
+        Self { runtime, watch, abort_handle, monitor: None, waiter: None }
     }
 
-    /// Connects within `limit`, unless it is interrupted.
+    /// Connects to a server within `limit`, unless it is interrupted.
     pub fn connect<T>(
+        server: &str,
         runtime: Runtime,
         limit: Duration,
         is_interrupted: &dyn Fn() -> bool,
         connecting: impl Future<Output = T>,
     ) -> Result<(T, Self), WaitFailure> {
+        let server = server.to_owned();
+        let _now = wait_for(move || format!("{server}: connecting waits for the server's answer"));
         let interrupted = async {
             while !is_interrupted() {
                 sleep(TICK).await;
@@ -98,7 +104,8 @@ impl FutureWait {
 
     /// Polls the future until it is ready or the connection is given up.
     pub fn wait<T>(&mut self, future: impl Future<Output = T>) -> Result<T, WaitFailure> {
-        let Self { runtime, watch, abort_handle, monitor } = self;
+        let Self { runtime, watch, abort_handle, monitor, waiter } = self;
+        let _now = waiter.as_ref().map(Waiter::wait);
         let lives = watch.policy == TimeoutPolicy::WhileServerLives;
         let mut monitor = monitor.as_mut().filter(|_| lives);
         if monitor.as_mut().is_some_and(|monitor| !monitor.begin()) {

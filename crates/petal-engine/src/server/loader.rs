@@ -61,7 +61,7 @@ impl Load<'_> {
         &self,
         load_schema: &(dyn Fn(u32, &LoadState<'_>) -> Result<ProvedSchema> + Sync),
         give_names: impl FnOnce() -> Result<()>,
-        clean_up: impl FnOnce(),
+        clean_up: impl FnOnce() -> Result<()>,
     ) -> Result<Loaded> {
         self.run_in_rounds(&[&self.plan.schemas], load_schema, give_names, clean_up)
     }
@@ -73,7 +73,7 @@ impl Load<'_> {
         rounds: &[&[u32]],
         load_schema: &(dyn Fn(u32, &LoadState<'_>) -> Result<ProvedSchema> + Sync),
         give_names: impl FnOnce() -> Result<()>,
-        clean_up: impl FnOnce(),
+        clean_up: impl FnOnce() -> Result<()>,
     ) -> Result<Loaded> {
         let begin = Instant::now();
         let mut state = LoadState { stop: self.stop, failed: Arc::default(), sessions: 1 };
@@ -90,7 +90,8 @@ impl Load<'_> {
             give_names()?;
             Ok((schemas, proved))
         });
-        let (schemas, proved) = loaded.inspect_err(|_| clean_up())?;
+        let (schemas, proved) =
+            loaded.inspect_err(|error| self.note_clean_up(error, clean_up()))?;
         Ok(Loaded {
             begin,
             durable: schemas.iter().filter_map(|schema| schema.durable).max(),
@@ -98,6 +99,20 @@ impl Load<'_> {
             named: Instant::now(),
             schemas: schemas.into_iter().map(|schema| schema.summary).collect(),
         })
+    }
+
+    /// Says whether the remains of a load that failed were removed.
+    fn note_clean_up(&self, failure: &EngineError, cleaned: Result<()>) {
+        match (failure, cleaned) {
+            (EngineError::Interrupted, Ok(())) => {
+                self.progress.note("unfinished schemas were removed");
+            }
+            (_, Ok(())) => {}
+            (_, Err(why)) => self.progress.note(&format!(
+                "unfinished schemas stay, which no run accepts ({why}); the next setup or petal drop \
+                 removes them"
+            )),
+        }
     }
 
     /// Shows the bytes of all rows as the phase that begins.
@@ -304,7 +319,10 @@ mod tests {
             done.lock().push("named");
             Ok(())
         };
-        let clean_up = || done.lock().push("cleaned up");
+        let clean_up = || {
+            done.lock().push("cleaned up");
+            Ok(())
+        };
         let load = Load { plan: &plan, progress: &Silent, stop: &stop };
         let result = load.run(&load_schema, give_names, clean_up);
         let numbers = result
@@ -358,7 +376,8 @@ mod tests {
         };
         let (first, further) = plan.schemas.split_at(1);
         let load = Load { plan: &plan, progress: &Silent, stop: &stop };
-        let all = load.run_in_rounds(&[first, further], &load_schema, || Ok(()), || ()).unwrap();
+        let all =
+            load.run_in_rounds(&[first, further], &load_schema, || Ok(()), || Ok(())).unwrap();
         assert!(all.schemas.iter().map(|summary| summary.schema.number).eq(1..=9));
         let seen = seen.into_inner();
         // All connections for the first one; nine schemas have one each.
