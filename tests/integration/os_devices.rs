@@ -14,7 +14,8 @@ use petal_model::stats::os::time_buckets::GroupTimes as _;
 use petal_model::stats::os::{DatabaseLocation, DeviceCounts, OsInterval, Probe};
 
 use crate::fuse::{BACKGROUND, Fuse};
-use crate::support::{Loop, Workplace, record, run, say, skip};
+use crate::server_postgres;
+use crate::support::{Loop, Mount, Workplace, record, run, say, skip};
 
 const BLOCK: usize = 8192;
 const BLOCKS: u64 = 1024;
@@ -401,4 +402,30 @@ impl Drop for Partition<'_> {
     fn drop(&mut self) {
         let _ = run("delpart", &[self.disk, "1"]);
     }
+}
+
+/// The host has a folder of the same name, with files, on another device.
+#[test]
+fn a_server_in_a_container_has_the_device_of_its_own_mounts() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let Some(inside) = Mount::ext4(640) else { return };
+    let server = server_postgres::Server::start(&["max_wal_size=80MB", "shared_buffers=16MB"]);
+    let Some(server) = server.into_container(&inside) else { return };
+    let work = Workplace::new();
+    let url = server.tcp_url("petal");
+    work.petal(["setup", "-s", "1", "--scale", "8M", "--db", &url]).exits(0);
+    let run = || work.petal(["run", "--run-time", "2", "--db", &url]).watching();
+    run().exits(0);
+    let (folder, device) = (work.run_folder(), inside.device());
+    let facts = &record(&folder)["details"]["host"]["storage"];
+    assert_eq!(Some(facts[0]["name"].as_str().unwrap()), device.strip_prefix("/dev/"), "{facts}");
+    // Without these rights petal may not look into the mounts of another user's process.
+    run().under("setpriv", &["--bounding-set=-all", "--inh-caps=-all"]).exits(0);
+    let last = work.runs().into_iter().find(|run| *run != folder).unwrap();
+    let run = record(&last);
+    assert!(run["details"]["device"].is_null(), "{}", run["details"]["device"]);
+    let report = std::fs::read_to_string(last.join("report.txt")).unwrap();
+    assert!(report.contains("is in other mounts than petal's, as in a container"), "{report}");
 }

@@ -17,7 +17,7 @@ use postgres::{Client, NoTls, SimpleQueryMessage};
 use tempfile::TempDir;
 
 use crate::keeper::Keeper;
-use crate::support::{LIMIT, free_port, skip};
+use crate::support::{LIMIT, Mount, free_port, run, skip};
 
 /// Who runs servers when the tests are root's.
 const ORDINARY_USER: &str = "postgres";
@@ -176,6 +176,11 @@ impl Server {
     }
 
     fn spawn(programs: &Path, folder: &Path, port: u16, settings: &[String]) -> Keeper {
+        let server = Self::command(programs, folder, port, settings);
+        Keeper::start(as_ordinary_user(Path::new("/bin/sh")), folder, "INT", &server)
+    }
+
+    fn command(programs: &Path, folder: &Path, port: u16, settings: &[String]) -> Command {
         let mut server = Command::new(programs.join("postgres"));
         server.arg("-D").arg(folder.join("data")).arg("-k").arg(folder);
         server.args(["-p", &port.to_string()]);
@@ -185,7 +190,37 @@ impl Server {
         settings.iter().for_each(|setting| {
             server.args(["-c", setting]);
         });
-        Keeper::start(as_ordinary_user(Path::new("/bin/sh")), folder, "INT", &server)
+        server
+    }
+
+    /// Moves it into mounts and process numbers of its own, as a container has: there its data folder
+    /// is on this file system, and on the host the same path has the old files.
+    pub fn into_container(mut self, inside: &Mount) -> Option<Self> {
+        self.stop("INT");
+        let data = self.folder.path().join("data").display().to_string();
+        let unshare = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+        let as_user = ordinary_user().map_or(String::new(), |(user, group)| {
+            format!("setpriv --reuid {user} --regid {group} --clear-groups ")
+        });
+        let script = format!(
+            "cp -a {data} {0} && mount --bind {0} {data} && cd / && exec {as_user}\"$@\"",
+            inside.text("data")
+        );
+        let namespace = [&unshare[..], &["/bin/sh", "-c"]].concat();
+        if let Err(why) = run("unshare", &[&namespace[..], &["mount -t tmpfs none /mnt"]].concat())
+        {
+            skip(&format!("no namespace can be made: {why}"));
+            return None;
+        }
+        let server = Self::command(&self.programs, self.folder.path(), self.port, &self.settings);
+        let mut contained = Command::new("unshare");
+        contained.args(namespace).arg(script).arg("sh");
+        contained.arg(server.get_program()).args(server.get_args());
+        let shell = Command::new("/bin/sh");
+        // Nothing else ends the first process of a namespace.
+        self.keeper = Keeper::start(shell, self.folder.path(), "KILL", &contained);
+        self.wait_until_up();
+        Some(self)
     }
 
     fn wait_until_up(&self) {

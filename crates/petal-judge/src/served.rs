@@ -6,6 +6,7 @@ use petal_model::numbers::decimal;
 use petal_model::record::Run;
 use petal_model::record::serving::BelowDevices;
 use petal_model::settings::table::support::{self, ReadPath};
+use petal_model::stats::devices::{Bottom, StorageLayer};
 use petal_model::stats::os::DeviceCounts;
 
 /// The device served the reads if so much of the bytes came from it.
@@ -61,6 +62,10 @@ pub(super) fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
         return Err("how many bytes of data were read above the device is not known".to_owned());
     };
     let Some(counted) = run.details.device.as_ref().map(|device| device.read_bytes) else {
+        if let Some(words) = memory_without_device(run) {
+            let layer = Some(words.clone());
+            return Ok(ReadsServed { asked, unseen: asked, layer, ..ReadsServed::default() });
+        }
         return Err("no device statistics: the device was not found or not allowed".to_owned());
     };
     let by_device = counted.min(asked);
@@ -81,6 +86,17 @@ pub(super) fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
     }
     let page_cache = asked - by_device;
     Ok(ReadsServed { asked, device: by_device, page_cache, ..ReadsServed::default() })
+}
+
+/// The memory of this host in which all data lie, if it has no counted device: tmpfs, zram.
+fn memory_without_device(run: &Run) -> Option<&String> {
+    let own = run.details.server_os.is_none() && run.details.target.local;
+    let layers = &run.details.host.as_ref().filter(|_| own)?.storage;
+    let words = |layer: &StorageLayer| matches!(layer.bottom, Some(Bottom::Memory(_)));
+    match layers.first()?.bottom.as_ref()? {
+        Bottom::Memory(first) if layers.iter().all(words) => Some(first),
+        _ => None,
+    }
 }
 
 /// A file system that may serve reads past the page cache out of it all the same, in words.
@@ -212,7 +228,6 @@ fn check_device_bytes(run: &Run, asked: u64, counted: u64) -> Result<(), String>
 mod tests {
     use super::*;
     use petal_model::record::fixture;
-    use petal_model::stats::devices::{Bottom, StorageLayer};
     use petal_model::stats::os::DeviceUse;
     use petal_model::stats::target::DirectIo;
 
@@ -326,6 +341,27 @@ mod tests {
         assert_eq!(on("ext4", "rw,data=journal", ASKED / 4), (ASKED / 4 * 3, 0, true));
         assert_eq!(on("ext4", "rw", ASKED / 4), (0, ASKED / 4 * 3, false));
         assert_eq!(on("btrfs", "rw", ASKED), (0, 0, false));
+    }
+
+    #[test]
+    fn memory_without_a_counted_device_served_all_reads() {
+        let memory = |name: &str| StorageLayer {
+            name: name.into(),
+            bottom: Some(Bottom::Memory(format!("{name} is memory"))),
+            ..StorageLayer::default()
+        };
+        let on = |storage: Vec<StorageLayer>| {
+            reads(&run(None, 0, |run| {
+                run.details.device = None;
+                run.details.host.get_or_insert_default().storage = storage.clone();
+            }))
+        };
+        let served = on(vec![memory("zram1")]).unwrap();
+        assert_eq!((served.unseen, served.layer.as_deref()), (ASKED, Some("zram1 is memory")));
+        let disk =
+            StorageLayer { name: "vda".into(), bottom: Some(Bottom::Hardware), ..memory("") };
+        assert!(on(vec![memory("tmpfs"), disk]).is_err());
+        assert!(on(Vec::new()).is_err());
     }
 
     #[test]

@@ -41,6 +41,14 @@ pub fn watch(
         .chain(&devices.below)
         .map(|device| (device.name.clone(), device.major << 20 | device.minor))
         .collect();
+    let all = devices.counted.iter().chain(&devices.below);
+    if let Some(device) = all.into_iter().find(|device| !device.paths.is_empty()) {
+        return Err(format!(
+            "the kernel shows requests of {} only at its hidden paths {}",
+            device.name,
+            device.paths.join(", ")
+        ));
+    }
     if watched.is_empty() {
         return Err("the data have no device that is seen here".to_owned());
     }

@@ -8,6 +8,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{
     DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use rustix::fs::OFlags;
-use rustix::fs::{AtFlags, Dir, Mode, RenameFlags};
+use rustix::fs::{AtFlags, Dir, Mode, RenameFlags, ResolveFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o644);
@@ -60,6 +61,20 @@ pub fn system_text(path: impl AsRef<Path>) -> io::Result<String> {
     fs::read_to_string(path)
 }
 
+/// Resolves a path in another root folder, whose links lead nowhere outside of it. The path that
+/// comes back is below `root` and has no link.
+pub fn resolved_in_root(root: &Path, path: &Path) -> io::Result<PathBuf> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let above = open(root, flags | OFlags::DIRECTORY)?;
+    let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let found = rustix::fs::openat2(&above, path, flags, Mode::empty(), how)?;
+    // The kernel shows both from the top of the same mounts.
+    let shown = [&above.into(), &found].map(|file: &OwnedFd| fs::read_link(by_descriptor(file)));
+    let [above, found] = shown;
+    let found = found?;
+    Ok(root.join(found.strip_prefix(above?).map_err(io::Error::other)?))
+}
+
 /// Makes a folder and those above it.
 pub fn make_folders(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
@@ -99,6 +114,11 @@ fn checked_regular(file: File) -> io::Result<File> {
         true => Ok(file),
         false => Err(io::Error::other("it is not a regular file")),
     }
+}
+
+/// Path of a file for as long as it is open, wherever it is moved.
+fn by_descriptor(file: &impl AsRawFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// A folder by its descriptor. A name in it is never followed if it is a link.
@@ -202,8 +222,7 @@ impl Folder {
 
     /// Path of the folder for as long as it is open, wherever it is moved.
     fn by_descriptor(&self) -> PathBuf {
-        use std::os::fd::AsRawFd as _;
-        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+        by_descriptor(&self.0)
     }
 
     /// The path that it has now, if it is no longer `path`.
@@ -275,6 +294,19 @@ mod tests {
         assert!(!moved.join("below").exists());
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
         assert_eq!(folder.moved_from(&path), Some(moved));
+    }
+
+    #[test]
+    fn a_link_in_another_root_stays_in_it() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("root");
+        fs::create_dir_all(root.join("data/pg")).unwrap();
+        symlink("/data", root.join("var")).unwrap();
+        symlink("../../..", root.join("up")).unwrap();
+        let of = |path: &str| resolved_in_root(&root, Path::new(path)).ok();
+        assert_eq!(of("/var/pg"), Some(root.join("data/pg")));
+        assert_eq!(of("/up"), Some(root.join("")));
+        assert_eq!(of("/var/none"), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! Sessions do not count the blocks that they read, so the whole server's count of pages is taken.
 //! Short rows are in temporary tables, which no other session sees.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use mysql_async::{Params, Row, Statement, Value};
@@ -13,6 +13,7 @@ use super::client::Client;
 use super::connect::Endpoint;
 use super::errors::AtServer as _;
 use super::session::{SESSION_SETTINGS, read_tables};
+use super::this_host::LocalServer;
 use super::{Mysql, plan, schema, servers};
 use petal_engine::costs::{
     CostFacts, CostProbes, CostRead, CostSession, CostStretch, PriceSetting,
@@ -141,7 +142,7 @@ impl CostProbes for Mysql {
             hit_share: visited
                 .zip(missed)
                 .map(|(visited, missed)| 1.0 - missed.min(visited) as f64 / visited as f64),
-            data_files: data_files(self.first(), &mut client)?,
+            data_files: data_files(self.first(), &mut client),
             is_direct: method.starts_with("O_DIRECT"),
             has_short_rows: true,
             readers: None,
@@ -216,23 +217,12 @@ fn of_mysql(client: &mut Client) -> Result<Prices> {
 }
 
 /// Files of both main tables if they are seen from here, else none.
-fn data_files(endpoint: &Endpoint, client: &mut Client) -> Result<Vec<PathBuf>> {
-    if !endpoint.address.is_on_this_host() {
-        return Ok(Vec::new());
-    }
-    let (folder, database): (String, String) =
-        client.ask_row("asking for its files", "SELECT @@datadir, DATABASE()")?;
-    // The server writes other names in another form into its folder.
-    let is_plain = database.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
-    let file = |number| {
-        let name = format!("{}_cf1.ibd", schema::name(number));
-        Path::new(&folder).join(&database).join(name)
-    };
-    let files = [1, 2].map(file);
-    Ok(match is_plain && files.iter().all(|file| file.is_file()) {
-        true => files.into(),
-        false => Vec::new(),
-    })
+fn data_files(endpoint: &Endpoint, client: &mut Client) -> Vec<PathBuf> {
+    let Some(Ok(server)) = LocalServer::find(endpoint, client) else { return Vec::new() };
+    // A file that all tables share has others' blocks, too.
+    let is_own_file = |file: &PathBuf| file.extension().is_some_and(|it| it == "ibd");
+    let mut file = |number| server.main_file(client, number).ok().filter(is_own_file);
+    [file(1), file(2)].into_iter().collect::<Option<_>>().unwrap_or_default()
 }
 
 /// A session with the statements of every access.

@@ -9,12 +9,14 @@ use super::errors::AtServer as _;
 use super::figures::{LOG_EVENT, READ_EVENT};
 use super::server_counters::{UNTIMED, is_timed};
 use super::session::SESSION_SETTINGS;
+use super::this_host::LocalServer;
 use super::work::Shared;
-use super::{advice, plan, servers};
+use super::{advice, plan};
 use petal_engine::Result;
 use petal_engine::server::batch_loop::clock_resolution_ns;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::server::meta_table::SchemaMeta;
+use petal_engine::server::own_files;
 use petal_model::settings::LoopSide;
 use petal_model::stats::target::{DirectIo, Durability, IoEvents, Target, TargetDetails};
 
@@ -90,26 +92,22 @@ pub fn describe(
         cache_bytes: get("innodb_buffer_pool_size").parse().ok(),
         url: shared.url.clone(),
     };
-    let (data_files, host_unseen) = match endpoint.address.is_on_this_host() {
-        true => {
-            let files = data_files(&settings);
-            let unseen = files.is_empty().then(|| {
-                format!(
-                    "the database's address is this host's, but its folder {} is not there, as in \
-                     a container",
-                    get("datadir")
-                )
-            });
-            (files, unseen)
-        }
-        false => (Vec::new(), None),
-    };
+    let mut host_unseen = None;
+    let here = LocalServer::find(endpoint, &mut client).and_then(|here| {
+        let found = here.and_then(|server| {
+            server.main_file(&mut client, first.schema)?;
+            Ok(server)
+        });
+        found.map_err(|why| host_unseen = Some(own_files::unseen(&why))).ok()
+    });
+    let data_files = here.as_ref().map(|server| data_files(server, &settings));
     let details = TargetDetails {
-        local: !data_files.is_empty() && servers::processes(endpoint).is_some(),
+        local: here.is_some(),
         host_unseen,
         io_untimed: (!is_timed(&mut client)).then(|| UNTIMED.to_owned()),
         settings: listed(shared, first, &settings),
-        data_files,
+        data_files: data_files.unwrap_or_default(),
+        log_files: here.map(|server| log_files(&server, &settings)).unwrap_or_default(),
         clock_resolution_ns: clock_resolution_ns(shared.loop_side),
         plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema))
             .at(&client.server, "explaining the SELECT")?,
@@ -142,7 +140,6 @@ fn facts(settings: &ServerSettings) -> TargetDetails {
         )),
         notable_settings: advice::notable_settings(settings),
         advice: advice::advice(),
-        log_files: log_files(get("datadir"), get("innodb_log_group_home_dir")),
         ..TargetDetails::default()
     }
 }
@@ -204,22 +201,19 @@ fn range_switches(all: &str) -> String {
 }
 
 /// Files of the redo log, or since MySQL 8.0.30 their folder.
-fn log_files(data: &str, log: &str) -> Vec<PathBuf> {
-    let folder = Path::new(data).join(log);
-    let named = ["ib_logfile0", "ib_logfile1", "#innodb_redo"].map(|name| folder.join(name));
-    named.into_iter().filter(|path| path.exists()).collect()
+fn log_files(server: &LocalServer, settings: &ServerSettings) -> Vec<PathBuf> {
+    let folder = settings.get("innodb_log_group_home_dir").map(Path::new).unwrap_or(Path::new(""));
+    let named = ["ib_logfile0", "ib_logfile1", "#innodb_redo"];
+    named.into_iter().filter_map(|name| server.see(folder.join(name))).collect()
 }
 
-/// Folders of data and log if they can be seen from here, else empty.
-fn data_files(settings: &ServerSettings) -> Vec<PathBuf> {
-    let Some(data) = settings.get("datadir").map(Path::new).filter(|data| data.is_dir()) else {
-        return Vec::new();
-    };
-    let mut folders = vec![data.to_owned()];
+/// Folders of data and log.
+fn data_files(server: &LocalServer, settings: &ServerSettings) -> Vec<PathBuf> {
+    let mut folders = vec![server.folder.clone()];
     for name in FOLDERS {
         let Some(folder) = settings.get(name).filter(|folder| !folder.is_empty()) else { continue };
-        let folder = std::fs::canonicalize(data.join(folder));
-        folders.extend(folder.into_iter().filter(|folder| !folder.starts_with(data)));
+        let folder = server.see(folder);
+        folders.extend(folder.into_iter().filter(|folder| !folder.starts_with(&server.folder)));
     }
     folders
 }

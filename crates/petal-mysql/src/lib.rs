@@ -52,6 +52,7 @@ mod session;
 mod session_client;
 mod session_server;
 mod settle;
+mod this_host;
 mod trust;
 mod waits;
 mod work;

@@ -7,13 +7,13 @@ use mysql_async::Row;
 
 use super::connect::Endpoint;
 use super::options::Options;
+use super::this_host::LocalServer;
 use petal_engine::server::clock::{self, ClockReading};
 use petal_engine::server::login::KnownLogin;
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
 use petal_engine::url_option::process_environment;
 use petal_engine::{EngineError, Result};
-use petal_model::files;
 use petal_model::record::verification::Recovery;
 use petal_model::settings::Settings;
 use petal_model::stats::os::ServerProcesses;
@@ -89,39 +89,27 @@ pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
     }))
 }
 
-/// Returns the server's process if it runs on this host and not in a container.
+/// Returns the server's process if it runs on this host.
 pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
-    if !endpoint.address.is_on_this_host() {
-        return None;
-    }
     let mut client = endpoint.connect_to_look().ok()?;
-    let (folder, file): (String, String) = client.query_one("SELECT @@datadir, @@pid_file").ok()?;
-    let text = files::text(Path::new(&folder).join(file)).ok()?;
-    let parent: u32 = text.trim().parse().ok()?;
-    let name = files::system_text(format!("/proc/{parent}/comm")).ok()?;
-    let is_server = ["mysqld", "mariadbd"].contains(&name.trim());
-    is_server.then_some(ServerProcesses { parent, log_writer: None })
+    Some(LocalServer::find(endpoint, &mut client)?.ok()?.processes)
 }
 
 /// Refuses work whose data, or the log of the server on this host, have no room; false for a server
 /// elsewhere. `data` names the data that the work writes, with their bytes.
 pub fn check_room(endpoint: &Endpoint, work: &str, data: Vec<(&str, u64)>) -> Result<bool> {
-    if !endpoint.address.is_on_this_host() {
-        return Ok(false);
-    }
     let mut client = endpoint.connect()?;
-    let sql = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('datadir', 'innodb_data_home_dir', \
+    let Some(Ok(server)) = LocalServer::find(endpoint, &mut client) else { return Ok(false) };
+    let sql = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_data_home_dir', \
                'innodb_log_group_home_dir', 'innodb_redo_log_capacity', 'log_bin_basename')";
     let settings: Vec<(String, String)> = client.ask("asking for its folders", sql)?;
     let get = |name: &str| {
         let found = settings.iter().find(|(key, value)| key == name && !value.is_empty());
         found.map_or("", |(_, value)| value.as_str())
     };
-    let folder = Path::new(get("datadir"));
-    if !folder.is_dir() {
-        return Ok(false);
-    }
-    let log_folder = folder.join(get("innodb_log_group_home_dir"));
+    // A folder that is not seen is left out.
+    let folder = |name: &str| server.see(get(name)).unwrap_or_default();
+    let log_folder = folder("innodb_log_group_home_dir");
     // Where the log's files are of a fixed size, they are there already.
     let capacity: u64 = get("innodb_redo_log_capacity").parse().unwrap_or(0);
     let files = std::fs::read_dir(log_folder.join("#innodb_redo")).into_iter().flatten().flatten();
@@ -129,14 +117,18 @@ pub fn check_room(endpoint: &Endpoint, work: &str, data: Vec<(&str, u64)>) -> Re
     let mut needs = Vec::new();
     for (what, bytes) in data {
         let basename = Some(get("log_bin_basename")).filter(|name| !name.is_empty());
-        let binlog = basename.and_then(|name| Path::new(name).parent());
-        needs.push(Need::new(folder.join(get("innodb_data_home_dir")), what, bytes));
+        let binlog = basename.and_then(|name| server.see(Path::new(name).parent()?));
+        needs.push(Need::new(folder("innodb_data_home_dir"), what, bytes));
         needs
             .extend(binlog.map(|folder| Need::new(folder, format!("the binlog of {what}"), bytes)));
     }
     let redo = capacity.saturating_sub(there);
     needs.push(Need::new(&log_folder, "the log (innodb_redo_log_capacity)", redo));
-    needs.push(Need::new(folder, "undo, doublewrite and others, in reserve", RESERVE_BYTES));
+    needs.push(Need::new(
+        &server.folder,
+        "undo, doublewrite and others, in reserve",
+        RESERVE_BYTES,
+    ));
     room::check(&client.server, work, &needs).map(|()| true)
 }
 

@@ -11,6 +11,7 @@ use tokio_postgres::Statement;
 use super::answer::{Columns as _, NonNegative, pairs};
 use super::client::Client;
 use super::connect::{Endpoint, server_version};
+use super::this_host::LocalServer;
 use super::{Postgres, schema, servers};
 use petal_engine::costs::{
     CostFacts, CostProbes, CostRead, CostSession, CostStretch, PriceSetting,
@@ -146,7 +147,7 @@ impl CostProbes for Postgres {
 
 /// Files of both main tables if the server's folder is seen from here, else none.
 fn data_files(endpoint: &Endpoint, client: &mut Client) -> Result<Vec<PathBuf>> {
-    let Some(folder) = servers::local_data_directory(endpoint, client) else {
+    let Some(Ok(server)) = LocalServer::find(endpoint, client) else {
         return Ok(Vec::new());
     };
     let mut files = Vec::new();
@@ -157,13 +158,13 @@ fn data_files(endpoint: &Endpoint, client: &mut Client) -> Result<Vec<PathBuf>> 
         // Never outside of the server's folder.
         let is_below =
             Path::new(&path).components().all(|part| matches!(part, Component::Normal(_)));
-        let first = folder.join(&path);
-        if !is_below || !first.is_file() {
+        let Some(first) = server.see(&path).ok().filter(|first| is_below && first.is_file()) else {
             return Ok(Vec::new());
-        }
+        };
+        let later = (1..).map_while(|segment| server.see(&format!("{path}.{segment}")).ok());
+        let later: Vec<PathBuf> = later.take_while(|file| file.is_file()).collect();
         files.push(first);
-        let later = (1..).map(|segment| folder.join(format!("{path}.{segment}")));
-        files.extend(later.take_while(|file| file.is_file()));
+        files.extend(later);
     }
     Ok(files)
 }

@@ -54,6 +54,7 @@ mod session;
 mod session_client;
 mod session_server;
 mod stream;
+mod this_host;
 mod tls;
 mod trust;
 mod waits;

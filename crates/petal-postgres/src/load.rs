@@ -5,7 +5,6 @@
 //! Asked before the first row: whether the server takes writes, privileges, the tablespace, free
 //! space, and the locks on replaced tables.
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use super::answer::{Columns as _, NonNegative, pairs};
@@ -14,6 +13,7 @@ use super::connect::{Endpoint, OpenedConnection};
 use super::filling::{Filling, IndexWatch, LoadProgress};
 use super::schema::relation_bytes;
 use super::session_server::make_routine;
+use super::this_host::LocalServer;
 use super::{in_use, long_work, placement, schema, servers};
 use petal_engine::server::endpoint::REPLACE_LOCK_LIMIT;
 use petal_engine::server::loader::{
@@ -342,14 +342,12 @@ impl Loader<'_> {
     /// Checks for free space if the data's folder is visible from here. Replaced data stay until
     /// the new are there.
     fn check_room(&self, client: &mut Client, tablespace: &str) -> Result<()> {
-        let Some(data_directory) = servers::local_data_directory(self.endpoint, client) else {
+        let Some(Ok(server)) = LocalServer::find(self.endpoint, client) else {
             return Ok(());
         };
-        let mut needs = servers::log_needs(client, &data_directory)?;
-        let folder = match tablespace {
-            "" => data_directory,
-            folder => PathBuf::from(folder),
-        };
+        let mut needs = servers::log_needs(client, &server)?;
+        // An empty one is the data directory; one that is not seen is left out.
+        let folder = server.see(tablespace).unwrap_or_default();
         needs.insert(0, Need::new(folder, "data", room::data_bytes(self.load.plan)));
         room::check(&self.endpoint.name, "the load", &needs)
     }

@@ -3,7 +3,6 @@
 //! clock differs. Then petal pays the debts of the run before: dead rows, hint bits, dirty pages.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tokio_postgres::error::SqlState;
@@ -13,6 +12,7 @@ use super::answer::{Columns as _, NonNegative};
 use super::client::Client;
 use super::connect::{Endpoint, is_refusal, server_version};
 use super::options::Options;
+use super::this_host::{self, LocalServer};
 use super::{describe, long_work, neighbours, plan, publications, rights, schema, session_server};
 use petal_engine::server::clock::{self, ClockReading};
 use petal_engine::server::login::KnownLogin;
@@ -153,40 +153,17 @@ fn limit(limit: i64) -> Option<i64> {
 /// The server's processes: each session has its own process, a child of one parent.
 pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     let mut client = endpoint.connect_to_look("petal describe").ok()?;
-    let row = client
-        .query_one(
-            "SELECT pg_catalog.pg_backend_pid(), \
-             (SELECT pg_catalog.min(pid) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'walwriter')",
-            &[],
-        )
-        .ok()?;
-    let session: i32 = row.try_get(0).ok()?;
-    let log_writer: Option<i32> = row.try_get(1).ok()?;
-    let log_writer = log_writer.map(u32::try_from).transpose().ok()?;
-    ServerProcesses::of_session(u32::try_from(session).ok()?, log_writer)
-}
-
-/// The folder of a server on this host, from the server or from its process.
-pub fn local_data_directory(endpoint: &Endpoint, client: &mut Client) -> Option<PathBuf> {
-    if !endpoint.is_on_this_host() {
-        return None;
-    }
-    let sql = "SELECT pg_catalog.current_setting('data_directory') FROM pg_catalog.pg_settings \
-                WHERE name = 'data_directory'";
-    let rows = client.query(sql, &[]).ok()?;
-    let folder = rows.first().and_then(|row| row.try_get::<_, String>(0).ok());
-    let folder = PathBuf::from(folder.or_else(|| describe::data_directory(client))?);
-    folder.is_dir().then_some(folder)
+    this_host::processes(&mut client)
 }
 
 /// Space that the log of a server on this host may still take, and a reserve for others: its limit
 /// is a soft one.
-pub fn log_needs(client: &mut Client, data_directory: &Path) -> Result<Vec<Need>> {
+pub fn log_needs(client: &mut Client, server: &LocalServer) -> Result<Vec<Need>> {
     let sql = "SELECT pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_wal_size')) \
                + coalesce(pg_catalog.pg_size_bytes( \
                    pg_catalog.current_setting('wal_keep_size', true)), 0)";
     let NonNegative(most) = client.ask_value("asking how long its log may get", sql, &[])?;
-    let folder = data_directory.join("pg_wal");
+    let Some(folder) = server.log_folder() else { return Ok(Vec::new()) };
     // Files of the log that are there are used again.
     let files = std::fs::read_dir(&folder).into_iter().flatten().flatten();
     let there: u64 = files.filter_map(|file| Some(file.metadata().ok()?.len())).sum();
@@ -199,8 +176,8 @@ pub fn log_needs(client: &mut Client, data_directory: &Path) -> Result<Vec<Need>
 /// Refuses UPDATEs at a server on this host whose log has no room; false for one elsewhere.
 pub fn check_log_room(endpoint: &Endpoint) -> Result<bool> {
     let mut client = endpoint.connect("petal")?;
-    let Some(folder) = local_data_directory(endpoint, &mut client) else { return Ok(false) };
-    let needs = log_needs(&mut client, &folder)?;
+    let Some(Ok(server)) = LocalServer::find(endpoint, &mut client) else { return Ok(false) };
+    let needs = log_needs(&mut client, &server)?;
     room::check(&endpoint.name, "a run with UPDATEs", &needs).map(|()| true)
 }
 

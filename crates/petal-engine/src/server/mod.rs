@@ -16,7 +16,7 @@
 //!   servers of a run
 //! - `per_schema`: a session's prepared statements for each schema
 //! - `clock`: how a server's clock differs; `reset_watch`: counters that begin again in a run; `room`:
-//!   whether its file systems have room for the work
+//!   whether its file systems have room for the work; `own_files`: where petal finds its files
 //! - `wait_sampler`: the sessions' waits, by samples
 //! - `loader`, `meta_table`, `row_layout`: how data are loaded, a load's description of itself, and
 //!   the shape of a row
@@ -40,6 +40,7 @@ pub mod liveness;
 pub mod loader;
 pub mod login;
 pub mod meta_table;
+pub mod own_files;
 pub mod peer;
 pub mod per_schema;
 pub mod reset_watch;

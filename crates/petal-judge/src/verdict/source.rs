@@ -30,7 +30,7 @@ pub(super) fn served_by(run: &Run) -> ServedBy {
     let served = served::reads(run);
     let known = served::expected_device_bytes(run).is_some_and(|bytes| bytes > 0);
     match served {
-        Ok(served) if known && run.details.device.is_some() => {
+        Ok(served) if known && (run.details.device.is_some() || served.layer.is_some()) => {
             below_the_database(run, by_bytes(&served))
         }
         Ok(_) => unknown("not seen", "no device of the data was counted".to_owned()),

@@ -2,6 +2,7 @@ use super::*;
 use petal_model::record::conclusions::Limiter;
 use petal_model::record::fixture;
 use petal_model::stats::counters::{IoCounts, WaitClass};
+use petal_model::stats::devices::{Bottom, StorageLayer};
 use petal_model::stats::os::{CpuShare, DeviceCounts};
 
 #[test]
@@ -74,6 +75,18 @@ fn who_served_it() {
         run.details.target.host_unseen = Some("hidden".into());
     };
     assert_eq!(served(&hidden), "not seen");
+    let memory = |run: &mut Run| {
+        run.details.device = None;
+        run.details.host.as_mut().unwrap().storage = vec![StorageLayer {
+            bottom: Some(Bottom::Memory("zram1 is this host's memory".into())),
+            ..StorageLayer::default()
+        }];
+    };
+    assert_eq!(served(&memory), "device 0 % (zram1 is this host's memory)");
+    let mut run = fixture::mixed_run();
+    memory(&mut run);
+    crate::conclude(&mut run);
+    assert_eq!(run.summary.headline.unwrap().verdict.tested, Tested::Memory);
 }
 
 #[test]

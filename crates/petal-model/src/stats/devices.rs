@@ -18,12 +18,13 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::target::Durability;
+use crate::files;
 pub use layers::StorageLayer;
 pub use mounts::unescaped;
 use mounts::{Mount, Mounts};
 pub use stack::Bottom;
 pub(super) use stack::Node;
-use stack::Stack;
+use stack::{Foundation, Stack};
 
 /// Roots of the kernel's trees. Tests point it at recorded trees.
 #[derive(Debug, Clone)]
@@ -69,6 +70,9 @@ pub struct BlockDevice {
     /// The devices that count its flushes, by major and minor: for a partition the kernel counts
     /// them at the disk alone, for a volume or RAID at its members.
     pub flushed_at: Vec<(u32, u32)>,
+    /// The hidden paths at which the kernel counts its requests instead, by name: native multipath
+    /// of NVMe, if the kernel does not count at the disk itself.
+    pub paths: Vec<String>,
 }
 
 impl DataDevices {
@@ -132,10 +136,11 @@ pub fn find_under(
     device_of: impl Fn(&Path) -> Option<u64>,
 ) -> DataDevices {
     let device_of = |path: &Path| device_of(path).map(split);
-    let mounts = Mounts::read(&roots);
-    let stack = Stack { roots: &roots, device_of: &device_of, mounts: &mounts };
+    let own_mounts = Mounts::read(&roots);
+    let stack = Stack { roots: &roots, device_of: &device_of, mounts: &own_mounts };
     let mut found: Vec<(Node, BlockDevice)> = Vec::new();
     let (mut unseen, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut in_memory = Vec::new();
     for file in files {
         let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
         let there = file.ancestors().find_map(|path| Some((path, device_of(path)?)));
@@ -146,22 +151,79 @@ pub fn find_under(
         if !seen.insert(number) {
             continue;
         }
-        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let mount = mounts.of(&path, number);
+        let place = Place::of(&roots, path);
+        let mount = place.mounts.as_ref().unwrap_or(&own_mounts).of(&place.inside, number);
         match nodes(&stack, number, mount) {
             Ok(nodes) => found.extend(nodes.into_iter().map(|node| {
-                let path = path.clone();
+                let path = place.path.clone();
                 let device = BlockDevice { path, ..stack.describe(&node, mount) };
                 (node, device)
             })),
-            Err(reason) => unseen.push(format!("{}: {reason}", file.display())),
+            Err(Uncounted { reason, memory }) => {
+                in_memory.extend(memory.map(|layer| *layer));
+                unseen.push(format!("{}: {reason}", file.display()));
+            }
         }
     }
     let counted = topmost(&stack, found);
     let below = disks_below(&stack, &counted);
     let (nodes, counted): (Vec<Node>, Vec<BlockDevice>) = counted.into_iter().unzip();
-    let layers = layers::layers(&stack, &nodes);
+    let layers = [layers::layers(&stack, &nodes), in_memory].concat();
     DataDevices { roots, counted, below, layers, unseen }
+}
+
+/// A path, and where it is among the mounts that show it.
+struct Place {
+    path: PathBuf,
+    /// The mounts of the process through whose root folder it is seen; `None`: petal's own.
+    mounts: Option<Mounts>,
+    /// The path in those mounts.
+    inside: PathBuf,
+}
+
+impl Place {
+    fn of(roots: &Roots, path: &Path) -> Self {
+        if let Some((process, inside)) = in_process_root(roots, path) {
+            let mounts = Mounts::of_process(roots, &process).ok();
+            return Self { path: path.to_owned(), mounts, inside };
+        }
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        Self { inside: path.clone(), mounts: None, path }
+    }
+}
+
+/// Splits a path below the root folder of a process.
+fn in_process_root(roots: &Roots, path: &Path) -> Option<(String, PathBuf)> {
+    let mut parts = path.strip_prefix(&roots.proc).ok()?.components();
+    let process = parts.next()?.as_os_str().to_str()?.to_owned();
+    (parts.next()?.as_os_str() == "root").then(|| (process, Path::new("/").join(parts)))
+}
+
+/// The path at which petal finds a file that a process names: the same one if both have the same
+/// mounts there, else below the root folder of the process. An error says why it is not seen.
+pub fn seen_by(roots: &Roots, process: u32, path: &Path) -> Result<PathBuf, String> {
+    let number = process.to_string();
+    let own = Mounts::read(roots);
+    let is_shared = Mounts::of_process(roots, &number).is_ok_and(|its| {
+        let led_to = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        own.agree(&its, path) && own.agree(&its, &led_to)
+    });
+    if is_shared {
+        return Ok(path.to_owned());
+    }
+    let root = roots.proc.join(number).join("root");
+    files::resolved_in_root(&root, path).map_err(|error| {
+        format!(
+            "{} is in other mounts than petal's, as in a container, and petal cannot look there: \
+             {}: {error}{}",
+            path.display(),
+            root.display(),
+            match error.kind() {
+                io::ErrorKind::PermissionDenied => " (run petal as root)",
+                _ => "",
+            }
+        )
+    })
 }
 
 /// The disks that are there, whatever lies on them: those with hardware, real or virtual, behind.
@@ -198,6 +260,22 @@ fn not_counted(node: &Node) -> String {
     )
 }
 
+/// Why the devices of a file system are not counted.
+struct Uncounted {
+    reason: String,
+    /// The layer without a device that is memory.
+    memory: Option<Box<StorageLayer>>,
+}
+
+impl Uncounted {
+    fn in_memory(name: &str, number: (u32, u32), words: String) -> Self {
+        let bottom = Some(Bottom::Memory(words.clone()));
+        let name = name.to_owned();
+        let memory = StorageLayer { name, number: Some(number), bottom, ..StorageLayer::default() };
+        Self { reason: words, memory: Some(Box::new(memory)) }
+    }
+}
+
 /// Mount points of a block device, found by its major and minor number or as the source of a mount.
 pub fn mounted_at(roots: &Roots, number: (u32, u32)) -> io::Result<Vec<PathBuf>> {
     let is_source = |path: &Path| {
@@ -217,14 +295,23 @@ fn nodes(
     stack: &Stack<'_>,
     number: (u32, u32),
     mount: Option<&Mount>,
-) -> Result<Vec<Node>, String> {
+) -> Result<Vec<Node>, Uncounted> {
     let nodes = stack.nodes(number, mount);
     if nodes.is_empty() {
-        return Err(mounts::why_unseen(mount));
+        let reason = mounts::why_unseen(mount);
+        return Err(match mount.filter(|mount| mount.is_memory()) {
+            Some(mount) => Uncounted::in_memory(&mount.kind, number, reason),
+            None => Uncounted { reason, memory: None },
+        });
     }
     match nodes.iter().find(|node| !stack.is_counted(node)) {
-        Some(node) => Err(not_counted(node)),
-        None => Ok(nodes),
+        Some(node) => Err(match stack.foundation(node) {
+            Foundation::Bottom(Bottom::Memory(words)) => {
+                Uncounted::in_memory(&node.name, number, words)
+            }
+            _ => Uncounted { reason: not_counted(node), memory: None },
+        }),
+        None => Ok(nodes.into_iter().map(|node| stack.counted_at(node)).collect()),
     }
 }
 

@@ -14,6 +14,8 @@ pub(super) struct Mounts(Vec<Mount>);
 
 pub(super) struct Mount {
     number: (u32, u32),
+    /// The folder of the file system that is mounted.
+    root: PathBuf,
     point: PathBuf,
     /// The file system's name, such as `ext4`.
     pub kind: String,
@@ -29,8 +31,23 @@ impl Mounts {
     }
 
     pub fn try_read(roots: &Roots) -> io::Result<Self> {
-        let text = files::system_text(roots.proc.join("self/mountinfo"))?;
+        Self::of_process(roots, "self")
+    }
+
+    /// The mounts that a process sees.
+    pub fn of_process(roots: &Roots, process: &str) -> io::Result<Self> {
+        let text = files::system_text(roots.proc.join(process).join("mountinfo"))?;
         Ok(Self(text.lines().filter_map(mount).collect()))
+    }
+
+    /// True if a path leads to the same place with these mounts and with the others.
+    pub fn agree(&self, others: &Self, path: &Path) -> bool {
+        let place = |mounts: &Self| {
+            let mount = mounts.above(path, |_| true)?;
+            Some((mount.number, mount.root.clone(), mount.point.clone()))
+        };
+        let own = place(self);
+        own.is_some() && own == place(others)
     }
 
     /// The mount that a path lies in: the deepest point above it, the latest if several are
@@ -62,13 +79,13 @@ impl Mount {
     }
 }
 
-/// Field 3 is major:minor, field 5 the mount point, field 6 the mount's options; file system,
-/// source and the file system's own options follow the dash.
+/// Field 3 is major:minor, field 4 the mounted folder, field 5 the mount point, field 6 the mount's
+/// options; file system, source and the file system's own options follow the dash.
 fn mount(line: &str) -> Option<Mount> {
     let (mount, source) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(2);
     let (major, minor) = mount.next()?.split_once(':')?;
-    let point = unescaped(mount.nth(1)?);
+    let (root, point) = (unescaped(mount.next()?), unescaped(mount.next()?));
     let mount_options = mount.next()?;
     let mut source = source.split(' ');
     let (kind, from) = (source.next()?.to_owned(), unescaped(source.next()?));
@@ -80,7 +97,7 @@ fn mount(line: &str) -> Option<Mount> {
         }
     }
     let number = (major.parse().ok()?, minor.parse().ok()?);
-    Some(Mount { number, point, kind, source: from, options: options.join(",") })
+    Some(Mount { number, root, point, kind, source: from, options: options.join(",") })
 }
 
 /// Spaces, tabs, newlines and backslashes are written as a backslash and three octal digits.
@@ -140,6 +157,19 @@ mod tests {
         assert_eq!(options("/data/deep/x", (0, 55)), "ro,noatime,noquota");
         assert_eq!(options("/data2", (254, 0)), "rw,relatime");
         assert!(mounts.of(Path::new("/data/loop7"), (7, 7)).is_none(), "its name lies there");
+    }
+
+    #[test]
+    fn a_path_is_the_same_place_only_with_the_same_mount_above_it() {
+        let own = mounts("27 1 254:0 / / rw - ext4 /dev/vda rw\n");
+        let cloned = mounts("99 90 254:0 / / rw - ext4 /dev/vda rw\n");
+        let over = "100 99 251:1 / /srv/pg rw - ext4 /dev/zram1 rw\n";
+        let other = mounts(&format!("99 90 254:0 / / rw - ext4 /dev/vda rw\n{over}"));
+        let inside = mounts("99 90 254:0 /var/lib/box / rw - ext4 /dev/vda rw\n");
+        let agree = |others: &Mounts| own.agree(others, Path::new("/srv/pg/data"));
+        assert_eq!([&cloned, &other, &inside].map(agree), [true, false, false]);
+        assert!(!Mounts::default().agree(&Mounts::default(), Path::new("/srv")));
+        assert!(other.agree(&own, Path::new("/srv/pgdata")));
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl Recorded {
         fs::rename(draft, self.path(path)).unwrap();
     }
 
+    /// Text of a file of the tree.
+    pub fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.path(path)).unwrap()
+    }
+
     /// Path of a file in the tree; makes its folder.
     fn path(&self, path: &str) -> std::path::PathBuf {
         let path = self.0.path().join(path.trim_start_matches('/'));

@@ -155,8 +155,45 @@ impl Stack<'_> {
             mount_options: mount.map(|mount| mount.options.clone()),
             lies_on: node.lies_on(),
             flushed_at: flushed_at.into_iter().collect(),
+            paths: self.counting_paths(node),
             ..BlockDevice::default()
         }
+    }
+
+    /// The device that has the counts: the disk of a partition if the kernel counts only at the
+    /// disk's paths.
+    pub fn counted_at(&self, node: Node) -> Node {
+        match node.disk().filter(|disk| !self.counting_paths(disk).is_empty()) {
+            Some(disk) => disk,
+            None => node,
+        }
+    }
+
+    /// The hidden paths of an NVMe disk with native multipath, if the kernel counts requests there
+    /// and none at the disk.
+    fn counting_paths(&self, node: &Node) -> Vec<String> {
+        let is_path = |path: &Node| is_path_of(&path.name, &node.name);
+        let hidden = |path: &Node| number(&path.folder.join("hidden")) == Some(1);
+        let mut paths = Node::linked_in(&self.roots.sys.join("block"));
+        paths.retain(|path| is_path(path) && hidden(path));
+        if paths.is_empty() {
+            return Vec::new();
+        }
+        let diskstats = files::system_text(self.roots.proc.join("diskstats")).unwrap_or_default();
+        let requests = |name: &str| -> u64 {
+            let lines = diskstats.lines().map(|line| line.split_ascii_whitespace().skip(2));
+            let mut counts = lines.filter_map(|mut line| {
+                line.next().filter(|it| *it == name)?;
+                // Requests read and written are the first and the fifth.
+                let count = |text: Option<&str>| text?.parse::<u64>().ok();
+                Some(count(line.next())? + count(line.nth(3))?)
+            });
+            counts.next().unwrap_or(0)
+        };
+        let names: Vec<String> = paths.into_iter().map(|path| path.name).collect();
+        let is_counted_there =
+            requests(&node.name) == 0 && names.iter().any(|path| requests(path) > 0);
+        if is_counted_there { names } else { Vec::new() }
     }
 
     /// All that a device lies on, down to the disks.
@@ -259,6 +296,16 @@ impl Stack<'_> {
             .find(|members| members.iter().any(|member| member.number == Some(source)))
             .unwrap_or_default()
     }
+}
+
+/// True if an NVMe disk has this path: nvme0c1n2 is a path of nvme0n2, through controller 1.
+fn is_path_of(path: &str, disk: &str) -> bool {
+    let split = || {
+        let (subsystem, rest) = path.strip_prefix("nvme")?.split_once('c')?;
+        let (_, namespace) = rest.split_once('n')?;
+        Some(format!("nvme{subsystem}n{namespace}"))
+    };
+    split().is_some_and(|of| of == disk)
 }
 
 /// A loop device counts its own flushes, as a disk does.

@@ -18,6 +18,7 @@ fn a_partition_is_counted_itself_and_lies_on_its_disk() {
         mount_options: Some("rw,noatime,data=ordered".into()),
         lies_on: vec!["nvme0n1".into()],
         flushed_at: vec![(259, 0)],
+        paths: Vec::new(),
     };
     assert_eq!(found.counted, [wanted]);
     assert!(found.unseen.is_empty(), "{:?}", found.unseen);
@@ -120,6 +121,52 @@ fn a_path_without_a_device_is_reported_with_its_reason() {
     assert!(tree.find(&["/nowhere"], &[]).unseen[0].contains("not there"));
     let memory = Recorded::named("nvme-partitions").find(&["/dev/shm/x"], &[("/dev/shm", (0, 25))]);
     assert!(memory.unseen[0].contains("memory"), "{:?}", memory.unseen);
+    assert!(matches!(memory.layers[0].bottom, Some(Bottom::Memory(_))), "{:?}", memory.layers);
+}
+
+#[test]
+fn a_device_in_memory_is_memory_also_if_it_is_not_counted() {
+    let tree = Recorded::of(
+        "/proc/self/mountinfo = 28 26 251:1 / /data rw - ext4 /dev/zram1 rw\n\
+         /sys/dev/block/251:1 -> ../../devices/virtual/block/zram1\n\
+         /sys/devices/virtual/block/zram1/queue/iostats = 0\n",
+    );
+    let found = tree.find(&["/data/a"], &[("/data", (251, 1))]);
+    assert!(found.counted.is_empty());
+    assert_eq!(found.unseen, ["/data/a: zram1 is this host's memory"]);
+    assert_eq!(found.layers[0].name, "zram1");
+    assert!(matches!(found.layers[0].bottom, Some(Bottom::Memory(_))), "{:?}", found.layers);
+}
+
+/// Another process with other mounts, as in a container, on a file system without a device number.
+#[test]
+fn files_of_a_process_are_looked_for_among_its_own_mounts() {
+    let tree = Recorded::named("btrfs-two-disks");
+    tree.write("proc/self/mountinfo", "27 1 254:0 / / rw - ext4 /dev/vda rw\n");
+    tree.write("proc/77/mountinfo", "60 50 0:77 /pg /srv/pg rw - btrfs /dev/sda2 rw\n");
+    let roots = tree.roots();
+    let file = roots.proc.join("77/root/srv/pg/base");
+    let folder = roots.proc.join("77/root/srv/pg");
+    let number = |path: &Path| match path {
+        path if path == folder => Some(rustix::fs::makedev(0, 77)),
+        path if path == Path::new("/dev/sda2") => Some(rustix::fs::makedev(8, 2)),
+        _ => None,
+    };
+    let found = find_under(roots, &[file], number);
+    assert_eq!(found.names(), ["sda2", "sdb"], "{found:?}");
+    assert_eq!((&*found.counted[0].path, found.unseen.len()), (&*folder, 0));
+}
+
+#[test]
+fn a_file_of_a_process_with_the_same_mounts_keeps_its_path() {
+    let own = std::process::id();
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(seen_by(&Roots::default(), own, &here), Ok(here));
+    // Other mounts, and a root folder that is not there.
+    let tree = Recorded::named("btrfs-two-disks");
+    tree.write("proc/77/mountinfo", "60 50 8:1 / / rw - ext4 /dev/sda1 rw\n");
+    let error = seen_by(&tree.roots(), 77, Path::new("/home/a")).unwrap_err();
+    assert!(error.contains("/home/a is in other mounts than petal's"), "{error}");
 }
 
 #[test]

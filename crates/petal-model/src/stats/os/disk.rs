@@ -1,10 +1,11 @@
 //! Devices: /proc/diskstats, as the kernel's Documentation/admin-guide/iostats.rst explains it.
 //!
-//! Five traps. Milliseconds are kept in 32 bits: with 64 requests in flight they restart every 19
+//! Six traps. Milliseconds are kept in 32 bits: with 64 requests in flight they restart every 19
 //! hours. A partition's flushes are counted at its disk only, a volume's at its members. A flush
 //! is counted among the write requests too, as one without bytes. A device that is not listed is
 //! unknown, not idle. And a device that was removed and added again counts from 0: the counts in
-//! between are unknown.
+//! between are unknown. And a disk of NVMe's native multipath may have no counts: its hidden paths
+//! have them.
 
 use serde::{Deserialize, Serialize};
 
@@ -97,12 +98,25 @@ pub(super) struct Disks(Vec<WatchedDisk>);
 struct WatchedDisk {
     name: String,
     data: bool,
-    number: (u32, u32),
     flushed_at: Vec<(u32, u32)>,
+    /// Line of the disk, or a line for each path that has its counts.
+    lines: Vec<WatchedLine>,
+}
+
+#[derive(Debug)]
+struct WatchedLine {
+    key: LineKey,
     /// Requests and sectors, read and written, when it was last listed.
     latest: Option<[u64; 4]>,
     anew: u64,
     wide: WideCounters,
+}
+
+#[derive(Debug)]
+enum LineKey {
+    Number(u32, u32),
+    /// A hidden path has no number.
+    Name(String),
 }
 
 #[derive(Debug, Default)]
@@ -139,11 +153,13 @@ impl Disks {
             move |device: &BlockDevice| WatchedDisk {
                 name: device.name.clone(),
                 data,
-                number: (device.major, device.minor),
                 flushed_at: device.flushed_at.clone(),
-                latest: None,
-                anew: 0,
-                wide: WideCounters::default(),
+                lines: match device.paths.as_slice() {
+                    [] => vec![WatchedLine::new(LineKey::Number(device.major, device.minor))],
+                    paths => {
+                        paths.iter().cloned().map(LineKey::Name).map(WatchedLine::new).collect()
+                    }
+                },
             }
         };
         let data = devices.counted.iter().map(watched(true));
@@ -153,21 +169,12 @@ impl Disks {
     /// None if there are no devices, or one of the data's is not listed: part of a sum is no sum.
     pub fn sample(&mut self, diskstats: &str) -> Option<Vec<DeviceUse>> {
         let lines: Vec<DiskstatsLine> = diskstats.lines().filter_map(DiskstatsLine::of).collect();
-        let line = |number| lines.iter().find(|line| line.number == number);
         let mut disks = Vec::with_capacity(self.0.len());
         let mut is_whole = true;
         for watched in &mut self.0 {
-            match line(watched.number) {
-                Some(counted) => {
-                    // Every member of a volume gets each flush: the most that one got.
-                    let flushed = watched.flushed_at.iter().filter_map(|number| line(*number));
-                    let flushes = flushed.map(|line| line.field(16)).max();
-                    disks.push(watched.sample(counted, flushes.unwrap_or(0)));
-                }
-                None => {
-                    watched.begin_anew();
-                    is_whole &= !watched.data;
-                }
+            match watched.sample(&lines) {
+                Some(counted) => disks.push(counted),
+                None => is_whole &= !watched.data,
             }
         }
         (is_whole && !disks.is_empty()).then_some(disks)
@@ -175,6 +182,51 @@ impl Disks {
 }
 
 impl WatchedDisk {
+    /// None if it is not listed, or one of its paths.
+    fn sample(&mut self, listed: &[DiskstatsLine]) -> Option<DeviceUse> {
+        let mut sum =
+            DeviceUse { name: self.name.clone(), data: self.data, ..DeviceUse::default() };
+        let mut is_whole = true;
+        let mut flushes = 0;
+        for line in &mut self.lines {
+            match listed.iter().find(|listed| line.key.is_of(listed)) {
+                Some(listed) => {
+                    let counted = line.sample(listed);
+                    let (anew, in_flight) =
+                        (sum.anew + counted.anew, sum.in_flight + counted.in_flight);
+                    sum = DeviceUse { anew, in_flight, ..sum.plus(&counted) };
+                    flushes += listed.field(16);
+                }
+                None => {
+                    line.begin_anew();
+                    is_whole = false;
+                }
+            }
+        }
+        if matches!(self.lines.as_slice(), [WatchedLine { key: LineKey::Number(..), .. }]) {
+            // Every member of a volume gets each flush: the most that one got.
+            let number = |line: &&DiskstatsLine| self.flushed_at.contains(&line.number);
+            flushes = listed.iter().filter(number).map(|line| line.field(16)).max().unwrap_or(0);
+        }
+        sum.counts.flushes = flushes;
+        is_whole.then_some(sum)
+    }
+}
+
+impl LineKey {
+    fn is_of(&self, line: &DiskstatsLine) -> bool {
+        match self {
+            Self::Number(major, minor) => line.number == (*major, *minor),
+            Self::Name(name) => line.name == *name,
+        }
+    }
+}
+
+impl WatchedLine {
+    fn new(key: LineKey) -> Self {
+        Self { key, latest: None, anew: 0, wide: WideCounters::default() }
+    }
+
     fn begin_anew(&mut self) {
         if self.latest.take().is_some() {
             self.anew += 1;
@@ -182,7 +234,8 @@ impl WatchedDisk {
         }
     }
 
-    fn sample(&mut self, line: &DiskstatsLine, flushes: u64) -> DeviceUse {
+    /// Counts of the line; flushes apart.
+    fn sample(&mut self, line: &DiskstatsLine) -> DeviceUse {
         let now = [1, 3, 5, 7].map(|field| line.field(field));
         if self.latest.is_some_and(|then| now.iter().zip(then).any(|(now, then)| *now < then)) {
             self.begin_anew();
@@ -195,18 +248,17 @@ impl WatchedDisk {
             write_requests: line.field(5),
             write_bytes: line.field(7).saturating_mul(SECTOR_BYTES),
             write_ms: self.wide.write_ms.next(line.field(8)),
-            flushes,
+            flushes: 0,
             busy_ms: self.wide.busy_ms.next(line.field(10)),
         };
         DeviceUse {
-            name: self.name.clone(),
-            data: self.data,
             counts,
             read_merges: line.field(2),
             write_merges: line.field(6),
             queue_ms: self.wide.queue_ms.next(line.field(11)),
             in_flight: line.field(9),
             anew: self.anew,
+            ..DeviceUse::default()
         }
     }
 }
@@ -214,6 +266,7 @@ impl WatchedDisk {
 /// `major minor name` and the fields of iostats.rst, which numbers them from 1.
 struct DiskstatsLine {
     number: (u32, u32),
+    name: String,
     fields: Vec<u64>,
 }
 
@@ -221,9 +274,10 @@ impl DiskstatsLine {
     fn of(line: &str) -> Option<Self> {
         let mut words = line.split_ascii_whitespace();
         let number = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let fields: Vec<u64> = words.skip(1).map_while(|word| word.parse().ok()).collect();
+        let name = words.next()?.to_owned();
+        let fields: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
         // The oldest kernels that petal meets have eleven.
-        (fields.len() >= 11).then_some(Self { number, fields })
+        (fields.len() >= 11).then_some(Self { number, name, fields })
     }
 
     /// Kernels that do not flush by themselves yet have fewer.
@@ -291,6 +345,36 @@ mod tests {
         assert_eq!(after.in_flight(), Some(8));
         tree.write("proc/diskstats", &line(0, 120));
         assert_eq!(probe.sample().since(&before).device(), None);
+    }
+
+    /// Native multipath of NVMe before Linux 6.4: the disk's own counts stay 0. A partition's, too.
+    #[test]
+    fn a_disk_of_several_paths_has_their_sum() {
+        let tree = Recorded::named("nvme-multipath");
+        for (path, number) in [("/data", (259, 5)), ("/log", (259, 6))] {
+            let found = tree.find(&[path], &[(path, number)]);
+            assert_eq!(found.names(), ["nvme0n1"], "{found:?}");
+            let probe = Probe::new(&found);
+            let before = probe.sample();
+            let line = |name: &str, reads: u64, flushes: u64| {
+                let sectors = reads * 8;
+                format!(" 0 0 {name} {reads} 0 {sectors} 90 10 0 80 2 4 2 2 0 0 0 0 {flushes} 0\n")
+            };
+            let kept = tree.text("proc/diskstats");
+            tree.write("proc/diskstats", &(line("nvme0c0n1", 17, 3) + &line("nvme0c1n1", 25, 4)));
+            let after = probe.sample();
+            let counts = after.since(&before).device();
+            let counts = counts.map(|it| (it.read_requests, it.read_ms, it.flushes));
+            assert_eq!((counts, after.in_flight()), (Some((22, 160, 2)), Some(8)));
+            // A path that fails leaves no sum.
+            tree.write("proc/diskstats", &line("nvme0c0n1", 18, 3));
+            assert_eq!(probe.sample().since(&after).device(), None);
+            tree.write("proc/diskstats", &kept);
+        }
+        // A kernel that counts at the disk, and its partition.
+        let text = tree.text("proc/diskstats").replace(" nvme0n1 0 ", " nvme0n1 20 ");
+        tree.write("proc/diskstats", &text);
+        assert_eq!(tree.find(&["/log"], &[("/log", (259, 6))]).names(), ["nvme0n1p1"]);
     }
 
     /// A disk that is pulled and put back, in the place of the one before or with fewer counts.

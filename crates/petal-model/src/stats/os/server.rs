@@ -2,12 +2,14 @@
 //! processor time is from proc_pid_stat(5), their bytes from proc_pid_io(5). A child that ended is
 //! in its parent's sums as soon as that has taken notice of it.
 
-use std::fs;
 use std::path::Path;
+
+use rustix::time::{ClockId, clock_gettime};
 
 use super::process_io::ProcessIo;
 use crate::files;
 use crate::stats::devices::Roots;
+use crate::stats::tree::{entries, value_of};
 
 const US_PER_SECOND: u64 = 1_000_000;
 
@@ -38,26 +40,81 @@ struct Stat {
     parent: u32,
     own_ticks: u64,
     ended_children_ticks: u64,
+    began_ticks: u64,
     processor: u32,
 }
 
-impl ServerProcesses {
-    /// The parent of a process that serves a session, if both have the same name: on another host,
-    /// or in another container, the number is another process's here.
-    pub fn of_session(process: u32, log_writer: Option<u32>) -> Option<Self> {
-        Self::of_session_under(&Roots::default(), process, log_writer)
+/// The beginning of a process, in seconds since the boot, from its age by the server's clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Began {
+    earliest_s: f64,
+    latest_s: f64,
+}
+
+impl Began {
+    /// Asks for the age in seconds, exact to `tolerance_s`. The other answers are of the same moment.
+    pub fn ask<T>(tolerance_s: f64, ask: impl FnOnce() -> Option<(f64, T)>) -> Option<(Self, T)> {
+        let now_s = || {
+            let now = clock_gettime(ClockId::Boottime);
+            now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+        };
+        let before_s = now_s();
+        let (age_s, others) = ask()?;
+        let earliest_s = before_s - age_s - tolerance_s;
+        Some((Self { earliest_s, latest_s: now_s() - age_s + tolerance_s }, others))
     }
 
-    fn of_session_under(roots: &Roots, process: u32, log_writer: Option<u32>) -> Option<Self> {
-        let session = Stat::read(&roots.proc, process)?;
-        let parent = Stat::read(&roots.proc, session.parent)?;
-        if session.name != parent.name {
-            return None;
-        }
-        let is_ours = |pid: &u32| {
-            Stat::read(&roots.proc, *pid).is_some_and(|writer| writer.parent == session.parent)
+    fn holds(&self, ticks: u64) -> bool {
+        let at_s = us(ticks) as f64 / US_PER_SECOND as f64;
+        (self.earliest_s..=self.latest_s).contains(&at_s)
+    }
+}
+
+/// Processes of this host with one of these names that began then.
+pub fn processes_named(names: &[&str], began: Began) -> Vec<u32> {
+    let proc = Roots::default().proc;
+    let is_one = |stat: Stat| names.contains(&&*stat.name) && began.holds(stat.began_ticks);
+    all(&proc).filter(|pid| Stat::read(&proc, *pid).is_some_and(is_one)).collect()
+}
+
+/// The number that a process of this host has in its own container.
+pub fn number_inside(process: u32) -> u32 {
+    number_inside_under(&Roots::default().proc, process)
+}
+
+fn number_inside_under(proc: &Path, process: u32) -> u32 {
+    let status = files::system_text(proc.join(process.to_string()).join("status"));
+    let numbers = status.ok().and_then(|text| value_of(&text, "NSpid").map(str::to_owned));
+    let inside = numbers.and_then(|list| list.split_ascii_whitespace().last()?.parse().ok());
+    inside.unwrap_or(process)
+}
+
+impl ServerProcesses {
+    /// The server of a session. The server's container gave both numbers; the session's process has the name of its parent. `None` if no process or more than
+    /// one fits: the server may be on another host.
+    pub fn of_session(session: u32, began: Began, log_writer: Option<u32>) -> Option<Self> {
+        Self::of_session_under(&Roots::default(), session, began, log_writer)
+    }
+
+    fn of_session_under(
+        roots: &Roots,
+        session: u32,
+        began: Began,
+        log_writer: Option<u32>,
+    ) -> Option<Self> {
+        let proc = &roots.proc;
+        let fits = |pid: &u32| {
+            let stat = Stat::read(proc, *pid).filter(|stat| began.holds(stat.began_ticks));
+            let parent = stat.as_ref().and_then(|stat| Stat::read(proc, stat.parent));
+            parent.is_some_and(|parent| stat.is_some_and(|stat| stat.name == parent.name))
+                && number_inside_under(proc, *pid) == session
         };
-        Some(Self { parent: session.parent, log_writer: log_writer.filter(is_ours) })
+        let mut fitting = all(proc).filter(fits);
+        let process = fitting.next().filter(|_| fitting.next().is_none())?;
+        let parent = Stat::read(proc, process)?.parent;
+        let is_writer = |pid: &u32| Some(number_inside_under(proc, *pid)) == log_writer;
+        let log_writer = children(proc, parent).into_iter().find(is_writer);
+        Some(Self { parent, log_writer })
     }
 
     /// All that several servers used together; None without any, or when one of them is gone or
@@ -127,6 +184,7 @@ impl Stat {
             parent: number(4)?.try_into().ok()?,
             own_ticks: number(14)?.saturating_add(number(15)?),
             ended_children_ticks: ended(16).saturating_add(ended(17)),
+            began_ticks: number(22)?,
             processor: number(39)?.try_into().ok()?,
         })
     }
@@ -138,12 +196,14 @@ fn children(proc: &Path, parent: u32) -> Vec<u32> {
     if let Ok(text) = files::system_text(list) {
         return text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect();
     }
-    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
-    let processes =
-        entries.filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()));
-    processes
+    all(proc)
         .filter(|pid| Stat::read(proc, *pid).is_some_and(|stat| stat.parent == parent))
         .collect()
+}
+
+/// Processes that can be seen.
+fn all(proc: &Path) -> impl Iterator<Item = u32> + use<> {
+    entries(proc).filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()))
 }
 
 #[cfg(test)]
@@ -155,12 +215,23 @@ mod tests {
     fn stat(pid: u32, name: &str, parent: u32, times: [u64; 4], processor: u32) -> String {
         let [user, system, ended_user, ended_system] = times;
         let zeros = |count: usize| " 0".repeat(count);
+        // Each began so many seconds after the boot as its number says.
+        let began_ticks = u64::from(pid) * rustix::param::clock_ticks_per_second();
         format!(
             "/proc/{pid}/stat = {pid} ({name}) S {parent}{} {user} {system} {ended_user} \
-             {ended_system}{} {processor} 0 0 0\n",
+             {ended_system}{} {began_ticks}{} {processor} 0 0 0\n",
             zeros(9),
-            zeros(21)
+            zeros(4),
+            zeros(16)
         )
+    }
+
+    fn about(at_s: f64) -> Began {
+        Began { earliest_s: at_s - 0.5, latest_s: at_s + 0.5 }
+    }
+
+    fn found(tree: &Recorded, session: u32, began: Began, writer: u32) -> Option<ServerProcesses> {
+        ServerProcesses::of_session_under(&tree.roots(), session, began, Some(writer))
     }
 
     fn server_stat(pid: u32, parent: u32, user: u64) -> String {
@@ -184,7 +255,7 @@ mod tests {
     #[test]
     fn a_parent_and_its_children_are_added_up() {
         let tree = server();
-        let found = ServerProcesses::of_session_under(&tree.roots(), 72, Some(71)).unwrap();
+        let found = found(&tree, 72, about(72.0), 71).unwrap();
         assert_eq!(found, ServerProcesses { parent: 70, log_writer: Some(71) });
         let used = |servers: &[ServerProcesses]| {
             ServerProcesses::used_by_all(servers, &tree.roots()).unwrap()
@@ -201,16 +272,41 @@ mod tests {
     #[test]
     fn a_process_under_another_name_is_no_server() {
         let tree = server();
-        assert_eq!(ServerProcesses::of_session_under(&tree.roots(), 81, None), None);
-        assert_eq!(ServerProcesses::of_session_under(&tree.roots(), 99, None), None);
+        assert_eq!(found(&tree, 81, about(81.0), 0), None);
+        assert_eq!(found(&tree, 99, about(99.0), 0), None);
         let gone = ServerProcesses { parent: 99, log_writer: None };
         let used =
             |servers: &[ServerProcesses]| ServerProcesses::used_by_all(servers, &tree.roots());
         assert_eq!(used(&[gone]), None);
         assert_eq!(used(&[]), None);
         // A log writer of another server does not count.
-        let found = ServerProcesses::of_session_under(&tree.roots(), 71, Some(81)).unwrap();
-        assert_eq!(found.log_writer, None);
+        assert_eq!(found(&tree, 71, about(71.0), 81).unwrap().log_writer, None);
+    }
+
+    #[test]
+    fn a_session_in_a_container_is_found_by_its_number_there_and_its_age() {
+        let tree = server();
+        for (pid, inside) in [(70, 1), (71, 21), (72, 22)] {
+            tree.write(&format!("/proc/{pid}/status"), &format!("NSpid:\t{pid}\t{inside}\n"));
+        }
+        let server = found(&tree, 22, about(72.0), 21).unwrap();
+        assert_eq!((server.parent, server.log_writer), (70, Some(71)));
+        // Another server's session of this number, and one of a number that is not its own there.
+        assert_eq!(found(&tree, 22, about(75.0), 21), None);
+        assert_eq!(found(&tree, 72, about(72.0), 71), None);
+        // Two that fit.
+        tree.write("/proc/71/status", "NSpid:\t71\t22\n");
+        let both = Began { earliest_s: 71.0, latest_s: 72.0 };
+        assert_eq!(found(&tree, 22, both, 1), None);
+    }
+
+    #[test]
+    fn an_age_is_that_of_a_moment_between_asking_and_the_answer() {
+        let (own, ()) = Began::ask(1.0, || Some((0.0, ()))).unwrap();
+        let ticks = |at_s: f64| (at_s * rustix::param::clock_ticks_per_second() as f64) as u64;
+        assert!(own.holds(ticks(own.earliest_s + 1.0)) && own.latest_s - own.earliest_s >= 2.0);
+        assert!(!own.holds(ticks(own.latest_s + 0.1)) && !own.holds(ticks(own.earliest_s - 0.1)));
+        assert!(Began::ask(1.0, || None::<(f64, ())>).is_none());
     }
 
     #[test]

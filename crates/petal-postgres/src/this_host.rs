@@ -1,0 +1,112 @@
+//! A server on petal's own host: its processes and its files. The process of petal's own session is
+//! known by its number and its age, and the files as its server sees them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::answer::{Columns as _, NonNegative};
+use super::client::Client;
+use super::connect::Endpoint;
+use super::schema;
+use petal_engine::Result;
+use petal_engine::server::data_name::named;
+use petal_engine::server::own_files::{NO_PROCESS, OwnFiles};
+use petal_model::stats::os::{Began, ServerProcesses};
+
+/// The log's folder in the data directory.
+const LOG_FOLDER: &str = "pg_wal";
+/// A session's age is exact to this: the kernel and the server note its begin at other moments.
+const AGE_TOLERANCE_S: f64 = 2.0;
+
+/// A server on this host.
+pub struct LocalServer {
+    files: OwnFiles,
+    /// Data directory by the server's name.
+    named: PathBuf,
+    /// Data directory as petal finds it.
+    pub folder: PathBuf,
+}
+
+impl LocalServer {
+    /// Finds the server; None at an address of another host. An error says why it is not seen.
+    pub fn find(endpoint: &Endpoint, client: &mut Client) -> Option<Result<Self, String>> {
+        endpoint.is_on_this_host().then(|| Self::here(client))
+    }
+
+    fn here(client: &mut Client) -> Result<Self, String> {
+        // The session's own process ends with it.
+        let process = processes(client).ok_or(NO_PROCESS)?.parent;
+        let files = OwnFiles { process };
+        let named = data_directory(client, process).ok_or(
+            "the role may not know where its data lie (GRANT pg_read_all_settings shows it)",
+        )?;
+        let folder = files.see(&named)?;
+        Ok(Self { files, named, folder })
+    }
+
+    /// The path at which petal finds a file in the data directory.
+    pub fn see(&self, path: &str) -> Result<PathBuf, String> {
+        self.files.see(&self.named.join(path))
+    }
+
+    /// The log's folder, if petal finds it.
+    pub fn log_folder(&self) -> Option<PathBuf> {
+        self.files.see_all([self.named.join(LOG_FOLDER)]).pop()
+    }
+
+    /// Folders of data and log, of which the first is the data directory, if the main table of this
+    /// schema is found there. The inner error says why it is not.
+    pub fn data_folders(
+        &self,
+        client: &mut Client,
+        number: u32,
+    ) -> Result<Result<Vec<PathBuf>, String>> {
+        let table = format!("{}.cf1", schema::name(number));
+        let doing = format!("asking for the file of {table}");
+        let sql = "SELECT pg_catalog.pg_relation_filepath($1::pg_catalog.text::pg_catalog.regclass), \
+             LEAST(pg_catalog.pg_relation_size($1::pg_catalog.text::pg_catalog.regclass), \
+             pg_catalog.pg_size_bytes(pg_catalog.current_setting('segment_size')))";
+        let (path, NonNegative(bytes)) = match client.query_one(sql, &[&table]) {
+            Ok(row) => (row.read::<String>(0)?, row.read(1)?),
+            Err(error) => return Ok(Err(client.error(&doing, &error).to_string())),
+        };
+        if let Err(why) = self.files.check(&table, &self.named.join(path), Some(bytes)) {
+            return Ok(Err(why));
+        }
+        let sql = "SELECT DISTINCT pg_catalog.pg_tablespace_location(c.reltablespace) FROM \
+            pg_catalog.pg_class c \
+            JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+            WHERE n.nspname ~ '^petal[1-9][0-9]*$' AND c.reltablespace <> 0";
+        let rows = client.ask("asking for its tablespaces", &named(sql), &[])?;
+        let spaces: Vec<String> = rows.iter().map(|row| row.read(0)).collect::<Result<_>>()?;
+        let spaces = self.files.see_all(spaces.into_iter().map(PathBuf::from));
+        let folders = [self.folder.clone()].into_iter().chain(self.log_folder()).chain(spaces);
+        Ok(Ok(folders.collect()))
+    }
+}
+
+/// The server's processes.
+pub fn processes(client: &mut Client) -> Option<ServerProcesses> {
+    let sql = "SELECT pg_catalog.pg_backend_pid(), \
+         extract(epoch FROM pg_catalog.clock_timestamp() - backend_start)::pg_catalog.float8, \
+         (SELECT pg_catalog.min(pid) FROM pg_catalog.pg_stat_activity \
+          WHERE backend_type = 'walwriter') \
+         FROM pg_catalog.pg_stat_activity WHERE pid = pg_catalog.pg_backend_pid()";
+    let (began, (number, writer)) = Began::ask(AGE_TOLERANCE_S, || {
+        let row = client.query_one(sql, &[]).ok()?;
+        let number = |column| u32::try_from(row.try_get::<_, Option<i32>>(column).ok()??).ok();
+        Some((row.try_get(1).ok()?, (number(0)?, number(2))))
+    })?;
+    ServerProcesses::of_session(number, began, writer)
+}
+
+/// The data directory by the server's own name: from the server, or from its process.
+fn data_directory(client: &mut Client, process: u32) -> Option<PathBuf> {
+    let sql = "SELECT pg_catalog.current_setting('data_directory') FROM pg_catalog.pg_settings \
+                WHERE name = 'data_directory'";
+    let rows = client.query(sql, &[]).ok()?;
+    let shown = rows.first().and_then(|row| row.try_get::<_, String>(0).ok());
+    // Every process of the server works in its data directory.
+    let folder = || fs::read_link(Path::new("/proc").join(process.to_string()).join("cwd")).ok();
+    shown.filter(|folder| !folder.is_empty()).map(PathBuf::from).or_else(folder)
+}
