@@ -1,12 +1,19 @@
 //! How petal logs on to MariaDB or MySQL, and stays connected.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::certificates::certificates;
 use crate::mysql::load;
-use crate::server_mysql::{Server, is_there};
+use crate::server_mysql::{self, Server, is_there};
 use crate::support::Workplace;
 
 #[test]
@@ -79,12 +86,12 @@ fn every_plugin_of_the_server_lets_petal_in_or_is_refused_by_name() {
 const GREETING: &[u8] = b"\x0a11.8.1-MariaDB\0\x07\0\0\0saltsalt\0\xfe\xf7\x08\x02\0\xbf\x81\x15\
     \0\0\0\0\0\0\0\0\0\0saltsaltsalt\0mysql_native_password\0";
 
-fn send(peer: &mut TcpStream, number: u8, payload: &[u8]) {
+fn send(peer: &mut impl Write, number: u8, payload: &[u8]) {
     let length = u8::try_from(payload.len()).unwrap();
     peer.write_all(&[&[length, 0, 0, number], payload].concat()).unwrap();
 }
 
-fn receive(peer: &mut TcpStream) -> Option<Vec<u8>> {
+fn receive(peer: &mut impl Read) -> Option<Vec<u8>> {
     let mut header = [0; 4];
     peer.read_exact(&mut header).ok()?;
     let mut payload = vec![0; usize::from(header[0]) | usize::from(header[1]) << 8];
@@ -126,7 +133,6 @@ fn a_plugin_that_petal_does_not_have_is_refused_by_its_name() {
         (b"sha256_password", "`sha256_password'"),
         (b"auth_gssapi_client", "`auth_gssapi_client'"),
         (b"authentication_ldap_sasl_client", "`authentication_ldap_sasl_client'"),
-        (b"mysql_clear_password", "mysql_clear_password"),
         (b"mysql_old_password", "mysql_old_password"),
     ] {
         let (port, answers) = asks_for(plugin, &[]);
@@ -136,6 +142,79 @@ fn a_plugin_that_petal_does_not_have_is_refused_by_its_name() {
         let sent = answers.try_iter().flatten().collect::<Vec<u8>>();
         assert!(!sent.windows(6).any(|part| part == b"secret"), "{plugin:?}");
     }
+}
+
+/// A server with TLS that asks for the password in clear text; says what it got.
+fn asks_in_clear(folder: &Path) -> (u16, Receiver<Vec<u8>>) {
+    let chain = CertificateDer::pem_file_iter(folder.join("server.crt")).unwrap();
+    let chain = chain.map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = ServerConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = Arc::new(config.with_single_cert(chain, key).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (answers, received) = channel();
+    // Its lower flags offer TLS.
+    let greeting = [&GREETING[..30], b"\xff", &GREETING[31..]].concat();
+    thread::spawn(move || {
+        for peer in listener.incoming() {
+            let mut peer = peer.unwrap();
+            send(&mut peer, 0, &greeting);
+            let Some(_) = receive(&mut peer) else { continue };
+            let connection = ServerConnection::new(Arc::clone(&config)).unwrap();
+            let mut peer = StreamOwned::new(connection, peer);
+            let Some(_) = receive(&mut peer) else { continue };
+            send(&mut peer, 3, b"\xfemysql_clear_password\0");
+            let Some(answer) = receive(&mut peer) else { continue };
+            answers.send(answer).unwrap();
+            send(&mut peer, 5, b"\xff\x15\x04#28000Access denied by the test");
+        }
+    });
+    (port, received)
+}
+
+#[test]
+fn the_password_goes_in_clear_text_to_a_verified_server_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path());
+    let (port, answers) = asks_in_clear(folder.path());
+    let work = Workplace::new();
+    let check = |options: &str| {
+        let url = format!("mysql://u:secret@localhost:{port}/d?{options}");
+        work.petal(["check", "--db", &url]).exits(3)
+    };
+    for options in ["ssl_mode=REQUIRED", "ssl_mode=PREFERRED"] {
+        check(options).telling(&["only to a verified server", "ssl_mode=VERIFY_IDENTITY"]);
+    }
+    assert!(answers.try_iter().next().is_none());
+    let authority = folder.path().join("ca.crt");
+    check(&format!("ssl_mode=VERIFY_IDENTITY&ssl_ca={}", authority.display()))
+        .telling(&["Access denied by the test"]);
+    assert_eq!(answers.try_iter().next().unwrap(), b"secret\0");
+}
+
+#[test]
+fn a_program_prints_the_password_and_it_is_asked_again_if_it_is_refused() {
+    if !is_there() {
+        return;
+    }
+    let server = server_mysql::shared();
+    server.database("tokens");
+    server.sql(
+        "",
+        "CREATE USER token@'%' IDENTIFIED BY 's3cret'; GRANT ALL ON tokens.* TO token@'%'",
+    );
+    let work = Workplace::new();
+    // A wrong one first.
+    let body = "echo asked >>${0%/*}/asked; test \"$(wc -l <${0%/*}/asked)\" = 1 && echo wrong || echo s3cret";
+    let command = work.script("password.sh", body).display().to_string();
+    let url = format!("mysql://token@127.0.0.1:{}/tokens", server.port);
+    let said = work.petal(["check", "--db", &url]).env("PASSWORD_COMMAND", &command).exits(1);
+    let said = format!("{}{}", said.stdout, said.stderr);
+    assert!(!said.contains("s3cret"), "{said}");
+    assert_eq!(std::fs::read_to_string(work.path("asked")).unwrap().lines().count(), 2);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::engine_postgres::{SEAT, load, open};
 use crate::server_postgres::{Server, is_there, shared, slow_index};
-use crate::support::Workplace;
+use crate::support::{Workplace, contents};
 
 fn refusal(url: &str) -> String {
     open(url).loaded().map(|_| ()).unwrap_err().to_string()
@@ -93,4 +93,62 @@ fn a_role_whose_idle_sessions_are_ended_soon_keeps_those_of_petal() {
     let script = work.script("hook.sh", "sleep 1.5").display().to_string();
     let args = ["run", "--db", &url, "--work-loop", "5", "--external-script", &script];
     work.petal(args).exits(0);
+}
+
+/// A program whose password is in a file.
+fn password_command(work: &Workplace) -> String {
+    work.script("password.sh", "cat ${0%/*}/password; echo \"$@\" >>${0%/*}/asked")
+        .display()
+        .to_string()
+}
+
+#[test]
+fn a_token_that_is_replaced_in_a_run_is_asked_for_again_and_never_shown() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&["shared_buffers=16MB"]);
+    load(&server.url("tokens"), 1);
+    let mut client = server.client("tokens");
+    let file: String = client.query_one("SHOW hba_file", &[]).unwrap().get(0);
+    let sql = format!(
+        "CREATE ROLE token SUPERUSER LOGIN PASSWORD 's3cret-first'; \
+         COPY (VALUES ('host all token all scram-sha-256'), ('local all all trust')) TO '{file}'; \
+         SELECT pg_reload_conf()"
+    );
+    client.batch_execute(&sql).unwrap();
+    let work = Workplace::new();
+    let command = password_command(&work);
+    let url = format!("postgres://token@127.0.0.1:{}/tokens", server.port);
+    work.write("password", "s3cret-wrong\n");
+    let args = ["run", "--run-time", "6", "--on-disconnect", "retry", "--db", &url];
+    let petal = || work.petal(args).env("PASSWORD_COMMAND", &command);
+    petal().exits(3).telling(&["password authentication failed"]);
+    work.write("password", "s3cret-first\n");
+    let mut run = petal().start();
+    let sessions = "SELECT count(pid) FROM pg_stat_activity WHERE usename = 'token' \
+                    AND application_name LIKE 'petal session%' AND state = 'active' \
+                    AND query LIKE '%petal_run%'";
+    run.until("sessions", || server.answers("tokens", &[sessions]) != ["0"]);
+    work.write("password", "s3cret-second\n");
+    let sql = "ALTER ROLE token PASSWORD 's3cret-second'; SELECT pg_terminate_backend(pid) \
+               FROM pg_stat_activity \
+               WHERE application_name LIKE 'petal session%'";
+    client.batch_execute(sql).unwrap();
+    run.ends().exited(0);
+    let asked = std::fs::read_to_string(work.path("asked")).unwrap();
+    assert!(asked.lines().all(|line| line == format!("127.0.0.1 {} token", server.port)));
+    // Once for each wrong or new password, though some dozens of connections were made.
+    let count = asked.lines().count();
+    assert!((3..=6).contains(&count), "{count}");
+    let folder = work.run_folder();
+    for (path, bytes) in contents(folder.parent().unwrap()) {
+        let shown = bytes.windows(6).any(|part| part == b"s3cret");
+        assert!(!shown, "{}", path.display());
+    }
+    let given = url.replace("token@", "token:word@");
+    work.petal(["check", "--db", &given])
+        .env("PASSWORD_COMMAND", &command)
+        .exits(2)
+        .telling(&["PASSWORD_COMMAND", "prints a password, and DB has one"]);
 }

@@ -38,6 +38,9 @@ pub enum Error {
     /// petal refuses the server that answers.
     #[error("{0}")]
     WrongServer(String),
+    /// PASSWORD_COMMAND failed.
+    #[error("{0}")]
+    NoPassword(String),
     #[error("the driver panicked as it logged on")]
     DriverPanicked,
     #[error("no runtime for a connection: {0}")]
@@ -84,10 +87,15 @@ impl Error {
 
     /// The account's way to log on is one that petal does not have.
     pub fn is_other_log_on(&self) -> bool {
-        use DriverError::{CleartextPluginDisabled, MysqlOldPasswordDisabled, UnknownAuthPlugin};
+        use DriverError::{MysqlOldPasswordDisabled, UnknownAuthPlugin};
         let Self::Failed(mysql_async::Error::Driver(error)) = self else { return false };
-        let is_plugin = matches!(error, UnknownAuthPlugin { .. });
-        is_plugin || matches!(error, CleartextPluginDisabled | MysqlOldPasswordDisabled)
+        matches!(error, UnknownAuthPlugin { .. } | MysqlOldPasswordDisabled)
+    }
+
+    /// The server asks for the password in clear text, and is not verified.
+    pub fn is_clear_text(&self) -> bool {
+        use mysql_async::Error::Driver;
+        matches!(self, Self::Failed(Driver(DriverError::CleartextPluginDisabled)))
     }
 
     /// The server has no TLS.

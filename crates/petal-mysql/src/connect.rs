@@ -21,10 +21,12 @@ use petal_engine::server::endpoint::{
 };
 use petal_engine::server::liveness::{SILENCE, ServerState};
 use petal_engine::server::login::{KnownLogin, LoginStrength, Protection};
+use petal_engine::server::password::PasswordCommand;
 use petal_engine::server::peer::{PeerRule, SocketPeer};
 use petal_engine::server::wait_monitor::{LockWait, WaitMonitor};
 use petal_engine::waits_now::Waiter;
 use petal_engine::{Caller, EngineError, Result};
+use petal_model::settings::url::Secret;
 
 const ACCESS_DENIED: u16 = 1045;
 
@@ -87,6 +89,8 @@ pub struct Endpoint {
     /// Ways to connect; the second one if the server has no TLS and it is only preferred.
     ways: Vec<Way>,
     rules: Arc<LoginRules>,
+    /// Program that prints the password, if the ways have none.
+    password: Option<Arc<PasswordCommand>>,
     pub state: EndpointState,
     /// The account was let in before, by any clone of this endpoint.
     is_let_in: Arc<AtomicBool>,
@@ -94,17 +98,25 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// The servers; logins at all of them are compared with `known`, if there is one.
-    pub fn all(options: &Options, known: Option<&KnownLogin>) -> Vec<Self> {
+    pub fn all(options: &Options, command: Option<&Path>, known: Option<&KnownLogin>) -> Vec<Self> {
         // The driver takes the process's provider, which another part may have chosen already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let addresses = options.addresses.iter();
         let endpoints = addresses.map(|address| {
             let is_socket = matches!(address, Address::Socket(_));
             let password = options.password.as_ref().map(|password| password.expose());
+            let command = command.map(|program| {
+                let (host, port) = match address {
+                    Address::Tcp { host, port } => (host, *port),
+                    Address::Socket(path) => (path, 0),
+                };
+                Arc::new(PasswordCommand::new(program, host, port, &options.user))
+            });
             let rules = LoginRules {
                 peer: options.peer.clone(),
                 known: known.filter(|_| !is_socket).cloned().unwrap_or_default(),
-                has_password: password.is_some_and(|password| !password.is_empty()),
+                has_password: command.is_some()
+                    || password.is_some_and(|password| !password.is_empty()),
                 gives_password: options.tls.gives_password,
                 is_here: AtomicBool::new(false),
             };
@@ -113,6 +125,7 @@ impl Endpoint {
                 address: address.clone(),
                 ways: ways(options, address),
                 rules: Arc::new(rules),
+                password: command,
                 state: EndpointState::new(options.connect_timeout),
                 is_let_in: Arc::default(),
             }
@@ -126,7 +139,8 @@ impl Endpoint {
         let way = self.ways.iter().find(|way| way.protection == Protection::Plain)?;
         let LoginRules { has_password, gives_password, is_here, .. } = self.rules.as_ref();
         let is_given = !has_password || *gives_password || is_here.load(Ordering::Relaxed);
-        is_given.then(|| way.opts.clone().into())
+        let asked = self.password.as_ref().and_then(|command| command.password().ok());
+        is_given.then(|| way.with(asked.as_ref()).into())
     }
 
     /// Connects for operations of a run, which the user's limits may end. Work is waited for as long
@@ -195,14 +209,20 @@ impl Endpoint {
         caller: Option<&Caller>,
     ) -> Result<Client, Error> {
         let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
-        let open = || Client::open(&self.name, self.log_on(), limit, &is_interrupted);
-        let mut client = open();
-        // The driver drops a zero at the end of a nonce, one in 256, and signs another one (ed25519). An
-        // account that was let in before is no wrong password.
-        let is_denied = client.as_ref().is_err_and(|error| error.code() == Some(ACCESS_DENIED));
-        if is_denied && self.is_let_in.load(Ordering::Relaxed) {
-            client = open();
-        }
+        let is_denied = |error: &Error| error.code() == Some(ACCESS_DENIED);
+        let open = |password: Option<&Secret>| {
+            let once = || Client::open(&self.name, self.log_on(password), limit, &is_interrupted);
+            let client = once();
+            // The driver drops a zero at the end of a nonce, one in 256, and signs another one (ed25519).
+            // An account that was let in before is no wrong password.
+            let is_let_in = self.is_let_in.load(Ordering::Relaxed);
+            match client.as_ref().is_err_and(is_denied) && is_let_in {
+                true => once(),
+                false => client,
+            }
+        };
+        let command = self.password.as_deref();
+        let client = PasswordCommand::open(command, Error::NoPassword, is_denied, open);
         let opened = client.and_then(|mut client| {
             self.is_let_in.store(true, Ordering::Relaxed);
             refuse_pooler(&mut client)?;
@@ -216,10 +236,10 @@ impl Endpoint {
     }
 
     /// Logs on at the first of the server's addresses that can be reached.
-    async fn log_on(&self) -> Result<Conn, Error> {
+    async fn log_on(&self, password: Option<&Secret>) -> Result<Conn, Error> {
         let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable).into();
         for place in self.places().await? {
-            match self.log_on_at(&place).await {
+            match self.log_on_at(&place, password).await {
                 (Err(error), None) => failed = error,
                 (ended, _) => return ended,
             }
@@ -241,7 +261,11 @@ impl Endpoint {
     }
 
     /// Returns also the peer, if it was reached.
-    async fn log_on_at(&self, place: &ServerPlace) -> (Result<Conn, Error>, Option<SocketPeer>) {
+    async fn log_on_at(
+        &self,
+        place: &ServerPlace,
+        password: Option<&Secret>,
+    ) -> (Result<Conn, Error>, Option<SocketPeer>) {
         let rules = &self.rules;
         let mut met = None;
         let mut ended = Err(Error::Interrupted);
@@ -254,7 +278,7 @@ impl Endpoint {
                 met = Some(peer);
                 rules.check(way, peer)
             };
-            ended = log_on(way.to(place), place, allows).await;
+            ended = log_on(way.to(place, password), place, allows).await;
             if ended.is_ok() {
                 rules.known.keep(LoginStrength { protection: way.protection, method: None });
                 rules.is_here.store(rules.is_trusted(met), Ordering::Relaxed);
@@ -371,12 +395,20 @@ fn first_settings(lock_limit: Duration) -> String {
 }
 
 impl Way {
-    fn to(&self, place: &ServerPlace) -> Opts {
+    fn to(&self, place: &ServerPlace, password: Option<&Secret>) -> Opts {
+        let opts = self.with(password);
         match place {
-            ServerPlace::Socket => self.opts.clone().into(),
-            ServerPlace::Tcp(address) => {
-                self.opts.clone().resolved_ips(Some([address.ip()])).into()
-            }
+            ServerPlace::Socket => opts.into(),
+            ServerPlace::Tcp(address) => opts.resolved_ips(Some([address.ip()])).into(),
+        }
+    }
+
+    /// The options, with the password of PASSWORD_COMMAND if there is one.
+    fn with(&self, password: Option<&Secret>) -> OptsBuilder {
+        let opts = self.opts.clone();
+        match password {
+            Some(password) => opts.pass(Some(password.expose())),
+            None => opts,
         }
     }
 }
@@ -403,7 +435,10 @@ fn ways(options: &Options, address: &Address) -> Vec<Way> {
     };
     let plain = || Way { opts: builder.clone(), protection: Protection::Plain };
     let secured = |protection| {
-        let opts = builder.clone().ssl_opts(ssl_opts(&options.tls));
+        let opts = builder
+            .clone()
+            .ssl_opts(ssl_opts(&options.tls))
+            .enable_cleartext_plugin(protection == Protection::Verified);
         Way { opts, protection }
     };
     match options.tls.mode {

@@ -7,6 +7,7 @@ use mysql_async::prelude::FromRow;
 use super::client::{Client, Error, LOCK_TIMEOUT, QUERY_INTERRUPTED};
 use petal_engine::server::answer::bounded;
 use petal_engine::server::failure::StatementErrorKind;
+use petal_engine::server::password::PASSWORD_HINT;
 use petal_engine::server::peer::PEER_HINT;
 use petal_engine::{EngineError, Result};
 
@@ -122,8 +123,13 @@ pub fn hint(error: &Error) -> &'static str {
              back"
         } else if matches!(error, Error::WrongServer(_)) {
             PEER_HINT
+        } else if matches!(error, Error::NoPassword(_)) {
+            PASSWORD_HINT
         } else if matches!(error, Error::Pooler { .. }) {
             "connect to the server itself: its own host and port"
+        } else if error.is_clear_text() {
+            "petal gives the password in clear text only to a verified server: \
+             ssl_mode=VERIFY_IDENTITY with ssl_ca"
         } else if error.is_other_log_on() {
             "use an account of one of the plugins that petal has: mysql_native_password, ed25519, \
              parsec, caching_sha2_password, or unix_socket or auth_socket on the server's socket"

@@ -22,9 +22,10 @@ use petal_model::stats::os::ServerProcesses;
 pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
     // Sessions that follow the data meet another server first in an outage.
     let known = settings.reconnect.map(|_| KnownLogin::default());
+    let command = settings.password_command.as_deref();
     let of = |service: Option<&str>| {
         Options::new(&settings.db, service, &process_environment)
-            .map(|options| Endpoint::all(&options, known.as_ref()))
+            .map(|options| Endpoint::all(&options, command, known.as_ref()))
     };
     Servers::new(settings, || of(None), |name| of(Some(name)), false, |server| &server.name)
 }

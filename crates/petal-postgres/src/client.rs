@@ -56,6 +56,9 @@ pub enum Error {
          by the server"
     )]
     Pooler { greeted: String, process: i32 },
+    /// PASSWORD_COMMAND failed.
+    #[error("{0}")]
+    NoPassword(String),
     /// Another server than the requested one answers.
     #[error("{0}")]
     Unwanted(String),

@@ -1,7 +1,7 @@
 //! Connections; errors, which name server, the database's words and code, and what to do.
 
 use std::error::Error as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,9 +23,11 @@ use petal_engine::server::endpoint::{
 };
 use petal_engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
 use petal_engine::server::login::KnownLogin;
+use petal_engine::server::password::{PASSWORD_HINT, PasswordCommand};
 use petal_engine::server::peer::PEER_HINT;
 use petal_engine::server::wait_monitor::{LockWait, WaitMonitor};
 use petal_engine::{Caller, EngineError, Result};
+use petal_model::settings::url::Secret;
 
 /// The oldest server that has all that petal uses.
 const VERSION_MIN: u32 = 120_000;
@@ -64,6 +66,8 @@ pub struct Endpoint {
     /// `host:port`.
     pub name: String,
     config: Config,
+    /// Program that prints the password, if the configuration has none.
+    password: Option<Arc<PasswordCommand>>,
     options: Arc<Options>,
     pub state: EndpointState,
     connector: ServerConnector,
@@ -80,7 +84,11 @@ pub struct OpenedConnection {
 
 impl Endpoint {
     /// The URL's servers; logins at all of them are compared with `known`, if there is one.
-    pub fn all(options: Options, known: Option<&KnownLogin>) -> Result<Vec<Self>> {
+    pub fn all(
+        options: Options,
+        command: Option<&Path>,
+        known: Option<&KnownLogin>,
+    ) -> Result<Vec<Self>> {
         let options = Arc::new(options);
         let (tls, is_verified) = tls::connector(&options.tls)?;
         let addresses = options.addresses.iter().zip(&options.passwords);
@@ -93,14 +101,18 @@ impl Endpoint {
             if let Some(session_options) = &options.session_options {
                 config.options(session_options.as_str());
             }
-            if let Some(password) = password {
+            let command = command.map(|program| {
+                let (host, port) = (&address.host, address.port);
+                Arc::new(PasswordCommand::new(program, host, port, &options.user))
+            });
+            if let Some(password) = password.as_ref().filter(|_| command.is_none()) {
                 config.password(password.expose());
             }
             let rules = LoginRules {
                 peer: options.peer.clone(),
                 required: options.required_auth.clone(),
                 known: known.filter(|_| !address.is_socket()).cloned().unwrap_or_default(),
-                gives_password: password.is_some(),
+                gives_password: password.is_some() || command.is_some(),
                 is_verified,
                 binds: options.channel_binding != ChannelBinding::Disable,
             };
@@ -109,6 +121,7 @@ impl Endpoint {
                 address: address.clone(),
                 name: address.name(),
                 config,
+                password: command,
                 options: Arc::clone(&options),
                 state: EndpointState::new(limit * ADDRESSES),
                 connector: ServerConnector::new(tls.clone(), mode, address.clone(), limit, rules),
@@ -146,13 +159,17 @@ impl Endpoint {
     pub fn environment(&self) -> Vec<(&'static str, String)> {
         let Options { user, tls, peer, required_auth, .. } = self.options.as_ref();
         let file = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
-        let password = self.config.get_password();
+        let given = || Some(String::from_utf8_lossy(self.config.get_password()?).into_owned());
+        let password = match &self.password {
+            Some(command) => command.password().ok().map(|password| password.expose().to_owned()),
+            None => given(),
+        };
         let all = [
             ("PGHOST", Some(self.address.host.clone())),
             ("PGHOSTADDR", self.address.ip.map(|ip| ip.to_string())),
             ("PGPORT", Some(self.address.port.to_string())),
             ("PGUSER", Some(user.clone())),
-            ("PGPASSWORD", password.map(|bytes| String::from_utf8_lossy(bytes).into_owned())),
+            ("PGPASSWORD", password),
             ("PGSSLMODE", Some(tls.mode.name().to_owned())),
             ("PGSSLROOTCERT", tls.root.clone()),
             ("PGSSLCERT", file(&tls.certificate)),
@@ -197,7 +214,16 @@ impl Endpoint {
         let application = self.options.application_name.as_deref().unwrap_or(application);
         config.application_name(application);
         let is_interrupted = || caller.is_some_and(Caller::is_interrupted);
-        let opened = Client::open(&self.name, &config, &self.connector, limit, &is_interrupted);
+        let open = |password: Option<&Secret>| {
+            let mut config = config.clone();
+            if let Some(password) = password {
+                config.password(password.expose());
+            }
+            Client::open(&self.name, &config, &self.connector, limit, &is_interrupted)
+        };
+        let is_refused = |error: &Error| error.code() == Some(&SqlState::INVALID_PASSWORD);
+        let command = self.password.as_deref();
+        let opened = PasswordCommand::open(command, Error::NoPassword, is_refused, open);
         let opened = opened.and_then(|mut client| {
             client.set_policy(TimeoutPolicy::AnswerSoon);
             let answer = client.simple_query(FIRST_QUESTION)?;
@@ -448,6 +474,8 @@ pub fn hint(error: &Error) -> &'static str {
                  leave it out"
             } else if matches!(error, Error::WrongServer(_)) {
                 PEER_HINT
+            } else if matches!(error, Error::NoPassword(_)) {
+                PASSWORD_HINT
             } else if matches!(error, Error::Pooler { .. }) {
                 "connect to the server itself: its own host and port"
             } else if text.contains("channel binding") {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use petal_engine::server::endpoint::host_and_port;
@@ -263,6 +263,14 @@ pub fn open_to_others(path: &Path) -> Option<String> {
             "{}: the password file is open to others and not used; chmod 600 it",
             path.display()
         )
+    })
+}
+
+/// True if libpq refuses a private key because of its mode: a group may read one of root's alone.
+pub fn is_key_open(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|about| {
+        let open = if about.uid() == 0 { 0o027 } else { 0o077 };
+        about.is_file() && about.permissions().mode() & open != 0
     })
 }
 

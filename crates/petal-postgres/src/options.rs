@@ -215,7 +215,7 @@ impl UrlValues {
             }
         };
         Ok(Options {
-            tls: tls(&given)?,
+            tls: tls(&given, environment("HOME").map(PathBuf::from))?,
             connect_timeout: OPTIONS.connect_timeout(
                 given("connect_timeout", "PGCONNECT_TIMEOUT").as_deref(),
                 CONNECT_TIMEOUT_DEFAULT,
@@ -349,13 +349,30 @@ fn wanted(
     Ok(wanted)
 }
 
-fn tls(given: &dyn Fn(&str, &str) -> Option<String>) -> Result<TlsOptions> {
-    Ok(TlsOptions {
-        mode: OPTIONS.one_of("sslmode", given("sslmode", "PGSSLMODE").as_deref(), &SslMode::ALL)?,
-        root: given("sslrootcert", "PGSSLROOTCERT"),
-        certificate: given("sslcert", "PGSSLCERT").map(PathBuf::from),
-        key: given("sslkey", "PGSSLKEY").map(PathBuf::from),
-    })
+/// Certificate and key that libpq's programs show if no option names others, in the user's folder.
+const OWN_CERTIFICATE: &str = ".postgresql/postgresql.crt";
+const OWN_KEY: &str = ".postgresql/postgresql.key";
+
+fn tls(given: &dyn Fn(&str, &str) -> Option<String>, home: Option<PathBuf>) -> Result<TlsOptions> {
+    let mode =
+        OPTIONS.one_of("sslmode", given("sslmode", "PGSSLMODE").as_deref(), &SslMode::ALL)?;
+    let own = |name: &str| {
+        let path = home.as_ref().filter(|_| mode != SslMode::Disable)?.join(name);
+        path.exists().then_some(path)
+    };
+    let named = |option: &str, variable: &str| given(option, variable).map(PathBuf::from);
+    let certificate = named("sslcert", "PGSSLCERT").or_else(|| own(OWN_CERTIFICATE));
+    let own_key = || certificate.as_ref().and_then(|_| own(OWN_KEY));
+    let key = named("sslkey", "PGSSLKEY").or_else(own_key);
+    if let Some(key) = key.as_ref().filter(|key| libpq::is_key_open(key)) {
+        return Err(OPTIONS.refused(
+            "sslkey",
+            &key.display().to_string(),
+            "is a private key that others can read",
+            "chmod 600 it",
+        ));
+    }
+    Ok(TlsOptions { mode, root: given("sslrootcert", "PGSSLROOTCERT"), certificate, key })
 }
 
 #[cfg(test)]
@@ -523,6 +540,41 @@ mod tests {
         assert_eq!(password(&format!("postgres://u@h/d?passfile={one}")).as_deref(), Some("first"));
         let missing = options("postgres://u@h/d?passfile=/no/such", &[]).unwrap();
         assert_eq!(missing.notes, ["/no/such: no such file"]);
+    }
+
+    #[test]
+    fn the_users_certificate_and_key_are_those_of_libpq() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join(".postgresql");
+        std::fs::create_dir(&folder).unwrap();
+        let home = home.path().display().to_string();
+        let write = |name: &str, mode: u32| {
+            let path = folder.join(name);
+            std::fs::write(&path, "x").unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(&path, mode).unwrap();
+            path
+        };
+        let of = |url: &str| {
+            let tls = options(url, &[("HOME", &home)]).map(|options| options.tls);
+            tls.map(|tls| (tls.certificate, tls.key))
+        };
+        assert_eq!(of("postgres://u@h/d"), Ok((None, None)));
+        let key = write("postgresql.key", 0o600);
+        assert_eq!(of("postgres://u@h/d"), Ok((None, None)), "a key without a certificate");
+        let certificate = write("postgresql.crt", 0o644);
+        let both = (Some(certificate), Some(key));
+        assert_eq!(of("postgres://u@h/d"), Ok(both.clone()));
+        assert_eq!(of("postgres://u@h/d?sslmode=disable"), Ok((None, None)));
+        let named = (Some("/c".into()), both.1);
+        assert_eq!(of("postgres://u@h/d?sslcert=/c"), Ok(named));
+        write("postgresql.key", 0o640);
+        // libpq takes such a key of root's.
+        let is_root = rustix::process::geteuid().is_root();
+        assert_eq!(of("postgres://u@h/d").is_ok(), is_root);
+        write("postgresql.key", 0o644);
+        let refused = of("postgres://u@h/d").unwrap_err();
+        assert!(refused.contains("is a private key that others can read; chmod 600"), "{refused}");
     }
 
     #[test]

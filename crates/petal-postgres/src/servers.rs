@@ -30,7 +30,8 @@ pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
     let (url, environment) = (&settings.db, &process_environment);
     // Sessions that follow the data meet another server first in an outage.
     let known = settings.reconnect.map(|_| KnownLogin::default());
-    let all = |options| Endpoint::all(options, known.as_ref());
+    let command = settings.password_command.as_deref();
+    let all = |options| Endpoint::all(options, command, known.as_ref());
     let by_url = || all(Options::new(url, environment)?);
     let by_service = |name: &str| all(Options::of_service(url, name, environment)?);
     let names_host = url.server().is_some_and(|server| !server.hosts.is_empty())

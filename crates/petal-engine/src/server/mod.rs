@@ -10,7 +10,7 @@
 //! - `liveness`, `future_wait`, `detached_worker`, `wait_monitor`: limits of waits, and the
 //!   steps at their end; `driver_panic`: drivers that panic
 //! - `peer`, `login`: servers that may get the password: the user at the other end, and the strength of
-//!   logins; `driver_socket`: the socket that a driver hides
+//!   logins; `driver_socket`: the socket that a driver hides; `password`: a program that prints one
 //! - `identity`: the server and the load that a run met first, compared when sessions connect again
 //! - `endpoint`: the state that connections to one server share, and their timeouts; `servers`: the
 //!   servers of a run
@@ -41,6 +41,7 @@ pub mod loader;
 pub mod login;
 pub mod meta_table;
 pub mod own_files;
+pub mod password;
 pub mod peer;
 pub mod per_schema;
 pub mod reset_watch;

@@ -126,6 +126,11 @@ mod tests {
               --db <URL>  The database under test [default: sqlite:petal-data]
           -h, --help      Print help
 
+        Target and results:
+              --password-command <PATH>
+                  Called with host, port and user; prints the password, for connections
+                  of the next 60 s; its output is never shown [default: none]
+
         Connections, Oracle style:
               --admin-sqlnet-service <TEXT>
                   Service for statistics and loading [default: none]

@@ -95,6 +95,8 @@ unset_by_default! {
         pub think_time: Option<ThinkTime>,
         pub database_statistics_type: StatisticsType,
         pub external_script: Option<PathBuf>,
+        /// Program that prints the password.
+        pub password_command: Option<PathBuf>,
         pub endpoints: Endpoints,
         /// Oracle: a COMMIT inside the database waits for the log.
         pub commit_wait: bool,

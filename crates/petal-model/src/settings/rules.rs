@@ -261,10 +261,22 @@ impl Judge<'_> {
     }
 
     fn hook(&mut self) {
-        let fault =
-            self.settings.external_script.as_deref().and_then(|path| executable(path).err());
-        if let Some(fault) = fault {
-            self.refuse(&["EXTERNAL_SCRIPT"], fault.rule, fault.hint);
+        let settings = self.settings;
+        let programs = [
+            ("EXTERNAL_SCRIPT", &settings.external_script),
+            ("PASSWORD_COMMAND", &settings.password_command),
+        ];
+        for (key, program) in programs {
+            if let Some(fault) = program.as_deref().and_then(|path| executable(path, key).err()) {
+                self.refuse(&[key], fault.rule, fault.hint);
+            }
+        }
+        if settings.password_command.is_some() && settings.db.password.is_some() {
+            self.refuse(
+                &["PASSWORD_COMMAND", "DB"],
+                "prints a password, and DB has one".to_owned(),
+                "Leave out one or the other.",
+            );
         }
     }
 
@@ -439,9 +451,9 @@ fn strength(settings: &Settings, key: &str) -> u8 {
     }
 }
 
-fn executable(path: &Path) -> Result<(), Refusal> {
-    let refusal =
-        |rule| Refusal::new(rule, "Name an executable file, or leave EXTERNAL_SCRIPT out.");
+fn executable(path: &Path, key: &str) -> Result<(), Refusal> {
+    let hint = format!("Name an executable file, or leave {key} out.");
+    let refusal = |rule| Refusal::new(rule, &hint);
     let metadata =
         std::fs::metadata(path).map_err(|error| refusal(format!("cannot be called: {error}")))?;
     if !metadata.is_file() {

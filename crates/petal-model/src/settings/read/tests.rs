@@ -214,7 +214,7 @@ fn every_value_given_arrives_in_the_record() {
     for parameter in PARAMETERS {
         let text = match (parameter.key, parameter.kind) {
             ("DB", _) => "mysql://u@h:1/d?x=1",
-            ("EXTERNAL_SCRIPT", _) => script.as_str(),
+            ("EXTERNAL_SCRIPT" | "PASSWORD_COMMAND", _) => script.as_str(),
             ("SQLNET_SERVICE_MAX", _) => "3",
             (_, ValueKind::Boolean) if parameter.default == "TRUE" => "FALSE",
             (_, ValueKind::Boolean) => "TRUE",

@@ -151,7 +151,7 @@ fn an_executable_hook_is_accepted_and_made_absolute() {
     assert!(refused.ends_with("Make it executable with chmod +x."), "{refused}");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(run(&[("EXTERNAL_SCRIPT", &text)]).external_script, Some(path));
-    let executable = super::executable(&PathBuf::from("Cargo.toml"));
+    let executable = super::executable(&PathBuf::from("Cargo.toml"), "EXTERNAL_SCRIPT");
     assert!(executable.is_err());
 }
 

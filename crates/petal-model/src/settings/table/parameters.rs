@@ -65,6 +65,14 @@ pub static PARAMETERS: &[Parameter] = &[
         .set_by(|s, v| s.db = v.url())
         .shown_as(|s| json!(s.db.redacted()))
         .means("the database under test"),
+    of("PASSWORD_COMMAND", Target, All, Path, "")
+        .set_by(|s, v| s.password_command = v.get().map(absolute))
+        .also("an executable file")
+        .shown_as(|s| json!(s.password_command))
+        .means(
+            "called with host, port and user; prints the password, for connections of the next \
+             60 s; its output is never shown",
+        ),
     of("OUT", Target, Run, Path, "petal-results").field(|s| &mut s.out).means(
         "folder that gets a folder for each run; as a flag of sweep, the sweep's own folder",
     ),

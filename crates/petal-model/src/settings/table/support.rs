@@ -391,6 +391,11 @@ const ORACLE_EXCEPTIONS: Exceptions = &[
         "must be header with a database: the other checks are the device engine's",
         "Leave it out; db_block_checksum is the instance's own check.",
     ),
+    refused(
+        "PASSWORD_COMMAND",
+        "is for PostgreSQL, MySQL and MariaDB",
+        "Leave it out; give ORACLE_PASSWORD=@FILE, or a wallet.",
+    ),
     (
         "DATABASE_STATISTICS_TYPE",
         Support::Remark("awr needs a licence of the Diagnostics Pack; statspack must be installed"),
@@ -412,6 +417,7 @@ const OF_FILES: Exceptions = &[
     ("SQLNET_SERVICE_MAX", NO_SERVER),
     ("DBA_PRIV_USER", NO_SERVER),
     ("SYSDBA_PASSWD", NO_SERVER),
+    ("PASSWORD_COMMAND", NO_SERVER),
 ];
 
 /// Parameters that only Oracle supports.
