@@ -117,7 +117,53 @@ pub fn spark(places: &[(f64, f64)], ringed: Option<usize>) -> String {
     icon("spark", (120, 40), &drawn)
 }
 
+/// Width of the drawings of changes, and their space at either end.
+const CHANGE_PX: f64 = 240.0;
+const CHANGE_ROOM_PX: f64 = 14.0;
+
+fn change_x(share: f64) -> f64 {
+    CHANGE_ROOM_PX + share.clamp(0.0, 1.0) * (CHANGE_PX - 2.0 * CHANGE_ROOM_PX)
+}
+
+/// A change with the ends of its interval, by places from 0 to 1, next to the place of no change. An
+/// end beyond the drawing has no cap.
+pub fn change(
+    (none, at, ends): (f64, f64, Option<(f64, f64)>),
+    marker: Marker,
+    color: Color,
+    is_hollow: bool,
+) -> String {
+    let upright = |x: f64, half: f64| format!("M{x:.1} {:.1}V{:.1}", 9.0 - half, 9.0 + half);
+    let mut drawn =
+        format!("<path d=\"{}\"{}/>", upright(change_x(none), 9.0), stroke(Color::Axis, 1.2));
+    if let Some((low, high)) = ends {
+        let mut bar = format!("M{:.1} 9H{:.1}", change_x(low), change_x(high));
+        let shown = [low, high].into_iter().filter(|end| (0.0..=1.0).contains(end));
+        shown.for_each(|end| bar.push_str(&upright(change_x(end), 4.0)));
+        drawn.push_str(&format!("<path d=\"{bar}\" fill=\"none\"{}/>", stroke(color, 1.6)));
+    }
+    drawn.push_str(&marker_at((change_x(at), 9.0), marker, color, is_hollow));
+    icon("change", (CHANGE_PX as u32, 18), &drawn)
+}
+
+/// The scale of changes: places from 0 to 1 with their values.
+pub fn axis(ticks: impl IntoIterator<Item = (f64, f64)>) -> String {
+    let tick = |(share, value): (f64, f64)| {
+        let (x, paint) = (change_x(share), fill(Color::Muted, 1.0));
+        let line = format!("<path d=\"M{x:.1} 14V18\"{}/>", stroke(Color::Axis, 1.2));
+        let label = super::scale::tick_label(value);
+        format!(
+            "{line}<text x=\"{x:.1}\" y=\"11\" font-size=\"11\" text-anchor=\"middle\"{paint}>{label}</text>"
+        )
+    };
+    icon("change", (CHANGE_PX as u32, 18), &ticks.into_iter().map(tick).collect::<String>())
+}
+
 fn swatch_marker(marker: Marker, color: Color, is_hollow: bool) -> String {
+    marker_at((15.0, 6.0), marker, color, is_hollow)
+}
+
+fn marker_at((x, y): (f64, f64), marker: Marker, color: Color, is_hollow: bool) -> String {
     let inner = if is_hollow { Color::Paper } else { color };
     let paint = format!(
         "class=\"f-{} l-{}\" fill=\"{}\" stroke=\"{}\" stroke-width=\"1.5\"",
@@ -129,10 +175,10 @@ fn swatch_marker(marker: Marker, color: Color, is_hollow: bool) -> String {
     let corners: Vec<String> = marker
         .corners()
         .iter()
-        .map(|(right, down)| format!("{:.1},{:.1}", 15.0 + right * 3.8, 6.0 + down * 3.8))
+        .map(|(right, down)| format!("{:.1},{:.1}", x + right * 3.8, y + down * 3.8))
         .collect();
     if corners.is_empty() {
-        format!("<circle cx=\"15\" cy=\"6\" r=\"3.8\" {paint}/>")
+        format!("{} {paint}/>", circle((x, y), 3.8))
     } else {
         format!("<polygon points=\"{}\" {paint}/>", corners.join(" "))
     }

@@ -1,37 +1,35 @@
-//! The page of a comparison: the answer, the change of each cell with its interval, then findings
-//! and figures.
+//! The page of a comparison: the answer, the change of each cell with its interval on one scale, then
+//! findings and figures.
 
 use super::super::answer::{letter, metrics_different_first, of_comparison};
-use super::super::charts::{
-    Chart, ChartFrame, ChartSeries, ChartUse, Color, Marker, Plot, PlotAxis, Scale, Variant, Word,
-};
+use super::super::charts::{Color, Marker, Scale, chart};
 use super::super::compare::{
-    cells_with, changed, cost_table, difference_table, limit_table, over_all_cells, priced_load,
-    reading, side_findings, side_words, table,
+    cells_with, cost_table, difference_table, limit_table, over_all_cells, priced_load, reading,
+    side_findings, side_words, table,
 };
-use super::super::numbers::UNKNOWN;
-use super::super::table::Table;
+use super::super::numbers::{UNKNOWN, counted, signed_percent};
+use super::super::table::{Align, Cell, Table};
 use super::HtmlError;
 use super::page::{Page, Section};
 use petal_judge::compare::limits::{LimitOutcome, LimitResult};
 use petal_judge::compare::{Change, ComparedFigure, Comparison, Significance};
+use petal_model::record::observation::metric;
 
-/// The chart is read on a telephone without moving it.
-const WIDTH_PX: f64 = 440.0;
-const ROW_PX: f64 = 24.0;
 const NAME_LETTERS_MAX: usize = 24;
+/// Rows of the table of changes; more are in the tables of figures.
+const ROWS_MAX: usize = 120;
 /// Percent that an interval may pass the largest change by, before the frame cuts it.
 const BEYOND_PCT: f64 = 50.0;
-const NOTE: &str = "The point is the change from A, the bar its 95 % interval: unknown without a bar, \
-                    longer than drawn without a cap.";
+const NOTE: &str = "The mark is the change from A, the bar its 95 % interval: unknown without a bar, \
+                    longer than drawn without a cap. All rows have one scale. Better: up and green; \
+                    worse: down and orange; hollow: within the noise, or unknown.";
 
 pub fn comparison(comparison: &Comparison, held: &[LimitResult]) -> Result<String, HtmlError> {
     let names: Vec<&str> = comparison.sides.iter().map(|side| side.name.as_str()).collect();
     let metrics = metrics_different_first(comparison);
-    // A figure without a known change is in its table alone.
-    let is_known = |metric: &&&str| rows(metric, comparison).iter().any(|row| row.change.is_some());
-    let drawn = metrics.iter().filter(is_known).enumerate();
-    let charts = drawn.map(|(at, metric)| chart(at, metric, comparison));
+    let wholes = metrics.iter().flat_map(|metric| {
+        over_all_cells(comparison, metric).into_iter().map(move |line| format!("{metric}, {line}"))
+    });
     let sides = || comparison.sides.iter().enumerate();
     let found = sides().flat_map(|(at, side)| side_findings(side).map(move |it| [letter(at), it]));
     let figures = metrics.iter().enumerate().fold(
@@ -49,6 +47,7 @@ pub fn comparison(comparison: &Comparison, held: &[LimitResult]) -> Result<Strin
         title: format!("petal compare: {}", names.join(", ")),
         heading: names.join(" and "),
         answer: of_comparison(comparison),
+        next: comparison.verdict.as_ref().map_or_else(String::new, |verdict| verdict.next.clone()),
         facts: sides()
             .map(|(at, side)| format!("{}: {}", letter(at), side_words(at, side)))
             .collect(),
@@ -56,7 +55,9 @@ pub fn comparison(comparison: &Comparison, held: &[LimitResult]) -> Result<Strin
         sections: vec![
             Section::new("limits", "Limits", "fail only when the whole interval is past them")
                 .table("", limit_table(held)),
-            Section::new("change", "Change of each cell", "in percent of A").charts(charts),
+            Section::new("change", "Change of each cell", "in percent of A")
+                .table("", changes(comparison, &metrics))
+                .notes(wholes),
             Section::new("findings", "Before you believe it", "")
                 .notes(comparison.effects.iter().chain(&comparison.notes).map(String::as_str))
                 .table(
@@ -86,20 +87,47 @@ fn status(held: &[LimitResult]) -> Option<(&'static str, String)> {
     Some((class, words.to_owned()))
 }
 
-/// A row of the chart: a cell and a later side.
+/// A row of the table of changes: a figure of a cell and a later side.
 struct ChartRow<'a> {
+    metric: &'a str,
     name: String,
     figure: &'a ComparedFigure,
     change: Option<&'a Change>,
-    /// Both sides have a figure.
-    is_known: bool,
 }
 
 impl ChartRow<'_> {
-    fn is_significant(&self) -> bool {
-        self.change.is_some_and(|change| change.significance == Significance::Significant)
+    /// The result in words, with its mark.
+    fn result(&self) -> (&'static str, Marker, Color, bool) {
+        let noise = |words| (words, Marker::Circle, Color::Muted, true);
+        let Some(change) = self.change else {
+            return noise(if self.figure.is_struck_out { "not a storage test" } else { UNKNOWN });
+        };
+        let is_more = change.difference.share > 0.0;
+        let is_better = metric::is_more_better(self.metric).map(|more| more == is_more);
+        match (change.significance, is_better) {
+            (Significance::NotSignificant, _) => noise("within the noise"),
+            (Significance::Unknown, _) => noise("too few runs"),
+            (_, Some(true)) => ("better", Marker::Triangle, Color::Series(2), false),
+            (_, Some(false)) => ("worse", Marker::Down, Color::Series(1), false),
+            (_, None) => {
+                (if is_more { "more" } else { "less" }, Marker::Diamond, Color::Series(0), false)
+            }
+        }
     }
 
+    /// The change with its interval, drawn and in words.
+    fn cell(&self, scale: &Scale) -> Cell {
+        let Some((change, interval)) = self.percents() else { return UNKNOWN.into() };
+        let signed = |percent: f64| signed_percent(percent / 100.0, 1);
+        let words = interval.map(|(low, high)| format!(" ({} to {})", signed(low), signed(high)));
+        let (_, marker, color, is_hollow) = self.result();
+        let ends = interval.map(|(low, high)| (scale.share(low), scale.share(high)));
+        let places = (scale.share(0.0), scale.share(change), ends);
+        Cell {
+            picture: chart::change(places, marker, color, is_hollow),
+            ..format!("{}{}", signed(change), words.unwrap_or_default()).into()
+        }
+    }
     /// Returns the change and the ends of its interval, in percent.
     fn percents(&self) -> Option<(f64, Option<(f64, f64)>)> {
         let difference = &self.change?.difference;
@@ -108,7 +136,7 @@ impl ChartRow<'_> {
     }
 }
 
-fn rows<'a>(metric: &str, comparison: &'a Comparison) -> Vec<ChartRow<'a>> {
+fn rows<'a>(metric: &'a str, comparison: &'a Comparison) -> Vec<ChartRow<'a>> {
     let several = comparison.sides.len() > 2;
     let mut rows = Vec::new();
     for (cell, figure) in cells_with(comparison, metric) {
@@ -117,81 +145,37 @@ fn rows<'a>(metric: &str, comparison: &'a Comparison) -> Vec<ChartRow<'a>> {
         for (at, change) in figure.changes.iter().enumerate() {
             let side = if several { letter(at + 1) + ": " } else { String::new() };
             let name: String = format!("{side}{values}").chars().take(NAME_LETTERS_MAX).collect();
-            let is_known = figure.sides[0].is_some() && figure.sides[at + 1].is_some();
-            rows.push(ChartRow { name, figure, change: change.as_ref(), is_known });
+            rows.push(ChartRow { metric, name, figure, change: change.as_ref() });
         }
     }
     rows
 }
 
-fn chart(at: usize, metric: &str, comparison: &Comparison) -> Chart {
-    let rows = rows(metric, comparison);
-    let id = format!("change-{at}");
+/// All changes on one scale. A figure without a known change is in its own table alone.
+fn changes(comparison: &Comparison, metrics: &[&str]) -> Table {
+    let of_metrics = metrics.iter().map(|metric| rows(metric, comparison));
+    let is_known = |rows: &Vec<ChartRow<'_>>| rows.iter().any(|row| row.change.is_some());
+    let mut rows: Vec<ChartRow<'_>> = of_metrics.filter(is_known).flatten().collect();
+    if rows.is_empty() {
+        return Table::default();
+    }
+    let more = rows.len().saturating_sub(ROWS_MAX) as u64;
+    rows.truncate(ROWS_MAX);
+    let scale = scale(&rows);
     let keys = comparison.cells.first().into_iter().flat_map(|cell| &cell.factors);
     let keys: Vec<String> = keys.map(|(key, _)| key.to_uppercase()).collect();
-    let count = rows.len() as f64;
-    let middle = |row: usize| count - row as f64 - 0.5;
-    let words = rows.iter().enumerate().map(|(row, of)| (middle(row), of.name.clone()));
-    let description = format!("{metric}: the change of {} cells, with intervals", rows.len());
-    let mut plot = Plot::new(&ChartFrame {
-        id: &id,
-        title: metric,
-        description: &description,
-        width: WIDTH_PX,
-        height: 76.0 + ROW_PX * count,
-        x: PlotAxis::new(scale(&rows), "change from A, %"),
-        y: PlotAxis { title: keys.join(", "), ..PlotAxis::of_words(words, count) },
-        shown: ChartUse::Page,
-    });
-    plot.line(&[(0.0, 0.0), (0.0, count)], Color::Axis, 1.4);
-    for (number, (_, color)) in SERIES.into_iter().enumerate() {
-        let is_filled = number == 0;
-        plot.series(number, |plot| {
-            for (row, of) in
-                rows.iter().enumerate().filter(|(_, of)| of.is_significant() == is_filled)
-            {
-                draw(plot, of, middle(row), color, !is_filled);
-            }
-        });
+    let keys = if keys.is_empty() { "cell".to_owned() } else { keys.join(", ") };
+    let names = ["figure", keys.as_str(), "change from A, %", "result"];
+    let mut table = Table::new(&names.map(|name| (name, Align::Left)));
+    let ticks = scale.ticks(5).into_iter().map(|tick| (scale.share(tick), tick));
+    let axis = Cell { picture: chart::axis(ticks), ..Cell::default() };
+    table.row(["scale".into(), Cell::default(), axis, Cell::default()]);
+    for row in &rows {
+        let (result, ..) = row.result();
+        table.row([row.metric.into(), row.name.clone().into(), row.cell(&scale), result.into()]);
     }
-    let [left, top, right, bottom] = plot.edges();
-    let height = (bottom - top) / count.max(1.0);
-    for row in 0..rows.len() {
-        let from = top + height * row as f64;
-        plot.hit_box([left, from, right, from + height], row);
-    }
-    let values = rows.iter().map(|row| {
-        std::iter::once(row.name.clone()).chain(changed(row.figure, row.change, row.is_known, None))
-    });
-    let values =
-        Table::headed("cell | change %: | from: | to: | p: | significant").with_rows(values);
-    let series = SERIES.into_iter().enumerate().map(|(number, (name, color))| {
-        ChartSeries::line(number, name, color, "", Some((Marker::Circle, number > 0)))
-    });
-    let whole = over_all_cells(comparison, metric).into_iter().map(|line| {
-        let mut letters = line.chars();
-        let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-        format!("{}{}.", first.unwrap_or_default(), letters.as_str())
-    });
-    let how = (at == 0).then(|| NOTE.to_owned());
-    let note = whole.chain(how).collect::<Vec<_>>().join(" ");
-    let variants = Variant::linear(plot.finish());
-    Chart::new(&id, metric, note, variants, values).with_series(series).narrow()
-}
-
-const SERIES: [(&str, Color); 2] =
-    [("differs", Color::Series(1)), ("within the noise, or unknown", Color::Series(0))];
-
-fn draw(plot: &mut Plot, row: &ChartRow<'_>, level: f64, color: Color, is_hollow: bool) {
-    let Some((change, interval)) = row.percents() else {
-        let (x, y) = plot.at(0.0, level);
-        plot.word(x + 6.0, y, Word::new(UNKNOWN, Color::Muted));
-        return;
-    };
-    if let Some((low, high)) = interval {
-        plot.reach(((low + high) / 2.0, level), Some((high - low) / 2.0), None, color);
-    }
-    plot.marker((change, level), Marker::Circle, color, is_hollow);
+    let rest = (more > 0).then(|| format!(" {} more in the tables below.", counted(more, "row")));
+    table.with_note(format!("{NOTE}{}", rest.unwrap_or_default()))
 }
 
 /// Builds a scale over all changes and zero, and over intervals as far as they are not much wider.

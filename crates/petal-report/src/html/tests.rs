@@ -276,8 +276,12 @@ fn a_comparison_has_the_change_over_all_cells() {
     let sides = ComparedSide::split("t.csv", rows, "side", None).unwrap();
     let seen = compare(&sides, &Rules::default()).unwrap();
     let page = comparison(&seen, &[]).unwrap();
-    let chart = page.split("id=\"fig-change-0\"").nth(1).unwrap();
-    assert!(chart.contains("Over 2 cells: -9.9 % (") && chart.contains("geometric mean."));
+    let change = page.split("<section id=\"change\"").nth(1).unwrap();
+    let change = change.split("</section>").next().unwrap();
+    assert!(
+        change.contains("<li>reads_s, over 2 cells: -9.9 % (")
+            && change.contains("geometric mean<")
+    );
 }
 
 #[test]
@@ -286,23 +290,57 @@ fn a_comparison_opens_with_its_answer_and_draws_each_change_with_its_interval() 
     let held = [hold(&"reads_s < -5%".parse().unwrap(), &seen)];
     let page = comparison(&seen, &held).unwrap();
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is not in the page"));
-    assert!(at("class=\"answer\">1 of 2 cells differs") < at("id=\"fig-change-0\""));
+    assert!(at("class=\"answer\">1 of 2 cells differs") < at("<section id=\"change\""));
     assert!(page.contains("<span class=\"status error\">a limit failed</span>"));
-    // The figure that differs is drawn first, its interval in the same place as its values.
-    let first = page.split("id=\"fig-change-0\"").nth(1).unwrap();
-    assert!(first.contains("<h3>reads_s</h3>"));
-    // The cell that differs is in the first series, and above the one of too few runs.
-    let level = |series: usize| -> f64 {
-        let mark = format!("class=\"series\" data-series=\"{series}\"");
-        let drawn = first.split(&mark).nth(1).unwrap().split("cy=\"").nth(1).unwrap();
-        drawn.split('"').next().unwrap().parse().unwrap()
-    };
-    assert!(level(0) < level(1), "{} {}", level(0), level(1));
+    // The figure that differs is first; all rows have one scale, above them.
+    let table = page.split("<section id=\"change\"").nth(1).unwrap();
+    let table = table.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap();
+    let rows: Vec<&str> = table.split("<tr>").skip(1).collect();
+    assert!(rows[0].contains(">-10<") && rows[0].contains(">0<"), "{}", rows[0]);
+    assert!(rows[1].contains("reads_s") && rows[1].contains("worse"), "{}", rows[1]);
+    assert!(rows[2].contains("reads_s") && rows[2].contains("too few runs"), "{}", rows[2]);
+    let none =
+        |row: &str| row.split("<path d=\"M").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert_eq!(none(rows[1]), none(rows[2]), "no change is at one place");
     assert!(page.contains("not measured") && page.contains("no share of 0"));
     let mut hostile = seen;
     hostile.sides[0].name = hostile::HOSTILE.to_owned();
     hostile.cells[0].factors = vec![(hostile::HOSTILE.to_owned(), hostile::HOSTILE.to_owned())];
     assert_harmless(&comparison(&hostile, &held).unwrap());
+}
+
+#[test]
+fn better_and_worse_have_their_own_marks() {
+    let change = |metric: &str, factor: f64| {
+        let of = |by: f64| {
+            let row = |at: usize| format!("{}\n", (1000.0 + at as f64) * by);
+            let text = format!("{metric}\n{}", (0..3).map(row).collect::<String>());
+            let observations = plain_csv::parse(&text, "t.csv", None).unwrap();
+            ComparedSide { name: format!("by {by}"), observations }
+        };
+        let seen = compare(&[of(1.0), of(factor)], &Rules::default()).unwrap();
+        let page = comparison(&seen, &[]).unwrap();
+        let table = page.split("<section id=\"change\"").nth(1).unwrap();
+        let row = table.split("<tr>").nth(3).unwrap();
+        let color =
+            row.split("<polygon").nth(1).unwrap().split('"').find(|it| it.starts_with("f-s"));
+        let words = ["better", "worse", "more", "less"];
+        let word = words.into_iter().find(|word| row.contains(&format!("\n{word}\n")));
+        (word.unwrap().to_owned(), color.unwrap().split(' ').next().unwrap().to_owned())
+    };
+    for (metric, factor, word, color) in [
+        ("reads_s", 1.2, "better", "f-s2"),
+        ("reads_s", 0.8, "worse", "f-s1"),
+        ("read_us", 1.2, "worse", "f-s1"),
+        ("read_us", 0.8, "better", "f-s2"),
+        ("redo_mb_s", 1.2, "more", "f-s0"),
+    ] {
+        assert_eq!(
+            change(metric, factor),
+            (word.to_owned(), color.to_owned()),
+            "{metric} {factor}"
+        );
+    }
 }
 
 #[test]

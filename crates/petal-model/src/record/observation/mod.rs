@@ -71,6 +71,16 @@ pub mod metric {
         all.contains(&name) || is_percentile("read_p") || is_percentile("write_p")
     }
 
+    /// Whether more of a figure is better; None if it depends.
+    pub fn is_more_better(name: &str) -> Option<bool> {
+        let rates = [PIOPS, READS, MB, READ_MB, LOGICAL_READS, OPS, COMMITS];
+        match name {
+            _ if rates.contains(&name) => Some(true),
+            _ if name.ends_with("_us") => Some(false),
+            _ => None,
+        }
+    }
+
     /// The share of DB time that a class of waits took: `wait_concurrency_pct`.
     pub fn wait(class: crate::stats::counters::WaitClass) -> String {
         format!("wait_{}_pct", class.label().to_lowercase().replace("i/o", "io").replace(' ', "_"))
