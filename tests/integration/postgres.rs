@@ -65,6 +65,24 @@ fn every_update_is_hot_and_nothing_grows() {
 }
 
 #[test]
+fn a_limit_in_other_waits_names_the_event() {
+    if !is_there() {
+        return;
+    }
+    let url = shared().url("sleeping");
+    load(&url, 1);
+    let trigger = "CREATE FUNCTION petal1.slow() RETURNS trigger LANGUAGE plpgsql AS \
+                   'BEGIN PERFORM pg_catalog.pg_sleep(0.2); RETURN NULL; END'; \
+                   CREATE TRIGGER slow AFTER UPDATE ON petal1.cf1 EXECUTE FUNCTION petal1.slow()";
+    shared().client("sleeping").batch_execute(trigger).unwrap();
+    let work = Workplace::new();
+    let args = ["run", "--db", &url, "--update-pct", "100", "--run-time", "3", "--json"];
+    let run = work.petal(args).exits(0).json();
+    let limit = run["limited_by"]["words"].as_str().unwrap();
+    assert!(limit.starts_with("wait event Timeout:PgSleep ("), "{limit}");
+}
+
+#[test]
 fn counters_agree_with_the_rows_visited() {
     if !is_there() {
         return;

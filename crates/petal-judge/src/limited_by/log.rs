@@ -127,7 +127,7 @@ fn requests(run: &Run) -> Option<&Requests> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::waits_of;
+    use super::super::tests::{others_fill_the_processors, waits_of};
     use super::super::{limited_by, limited_with_rate};
     use super::*;
     use WaitClass::{Application, Commit, Concurrency, UserIo};
@@ -135,7 +135,6 @@ mod tests {
     use petal_model::stats::histogram::LatencySummary;
     use petal_model::stats::os::requests::RequestTimes;
     use petal_model::stats::os::time_buckets::TimeBuckets;
-    use petal_model::stats::os::{CpuShare, CpuTicks};
     use proptest::prelude::*;
 
     /// A run of UPDATEs alone, each of this mean time.
@@ -287,9 +286,7 @@ mod tests {
             let mut run = flushed(flushes, &BEHIND);
             run.details.db_time_s = 3.0;
             waits_of(&mut run, waits);
-            run.summary.cpu = Some(CpuShare { user: 98.0, idle: 2.0, ..CpuShare::default() });
-            let cpus = &mut run.details.os.as_mut().unwrap().whole.sum.cpus;
-            cpus.host = Some(CpuTicks::from([196, 0, 0, 4, 0, 0, 0, 0]));
+            others_fill_the_processors(&mut run);
             limited_by(&run)
         };
         // SQLite, one session, a log of 5 ms.

@@ -18,6 +18,7 @@ use petal_model::stats::counters::WaitClass;
 use residence::PlaceOfTime;
 use waits::{
     ABOVE_DEVICE_MIN, LIMIT_SHARE_MIN, WAITED_SHARE_MIN, longest_class, queued_share, waited_for,
+    words_with_event,
 };
 use waterfall::OperationSide;
 
@@ -39,8 +40,8 @@ pub(super) fn limited_by(run: &Run) -> LimitedBy {
     };
     let found = held(run).or(own).or_else(|| paced(run)).or_else(|| petal_itself(run));
     let found = found.or_else(|| on_the_way(run));
-    let at_the_device = || log::at_the_device(run).or_else(|| waits::at_the_device(run));
-    let found = found.or_else(|| others.map(|others| at_the_device().unwrap_or(others)));
+    let elsewhere = || log::at_the_device(run).or_else(|| waits::off_processors(run));
+    let found = found.or_else(|| others.map(|others| elsewhere().unwrap_or(others)));
     let found = found.or_else(|| queued(run)).or_else(|| log::behind(run));
     let found = found.or_else(|| by_residence(run));
     found.unwrap_or_else(|| waited_for(run))
@@ -89,6 +90,7 @@ fn queued(run: &Run) -> Option<LimitedBy> {
 /// Names the place where operations mostly spend their time, by the parts of the waterfall. None if
 /// these are not known.
 fn by_residence(run: &Run) -> Option<LimitedBy> {
+    use WaitClass::{Commit, Network, UserIo};
     let waterfall = waterfall::of(run)?;
     let (place, share) = residence::largest(&waterfall)?;
     let part = |part| waterfall.share(part).unwrap_or(0.0);
@@ -118,18 +120,10 @@ fn by_residence(run: &Run) -> Option<LimitedBy> {
         }
         PlaceOfTime::Writes => (Limiter::Log, format!("log writes and syncs ({spent})")),
         PlaceOfTime::Network => (Limiter::Network, format!("network ({spent})")),
-        PlaceOfTime::Waits => match longest_class(run).map(|(class, _)| class) {
-            Some(WaitClass::Replica) => {
-                (Limiter::Replica, format!("commits that wait for a replica ({spent})"))
-            }
-            Some(WaitClass::Concurrency) => {
-                (Limiter::Contention, format!("contention inside the database ({spent})"))
-            }
-            Some(WaitClass::Application) => {
-                (Limiter::Locks, format!("locks of other sessions ({spent})"))
-            }
-            Some(WaitClass::Configuration) => {
-                (Limiter::LogRoom, format!("room in the log or a buffer ({spent})"))
+        PlaceOfTime::Waits => match longest_class(run) {
+            // The kernel's parts have these apart.
+            Some((class, _)) if !matches!(class, UserIo | Commit | Network) => {
+                (waits::limiter(class), format!("{} ({spent})", words_with_event(run, class)))
             }
             _ => (Limiter::OtherWaits, format!("{} ({spent})", place.words())),
         },

@@ -286,3 +286,47 @@ fn a_limit_that_requests_of_the_background_reach_does_not_limit() {
     let found = limited_by(&both);
     assert!(found.words.contains("writes a second on vda"), "the closest: {}", found.words);
 }
+
+#[test]
+fn a_limit_is_never_a_class_without_its_event() {
+    let limited = |waits: &[(WaitClass, &str, f64)]| {
+        let mut run = fixture::mixed_run();
+        run.details.db_time_s = 100.0;
+        waits_of(&mut run, &waits.iter().map(|&(class, _, s)| (class, s)).collect::<Vec<_>>());
+        run.summary.waits.iter_mut().zip(waits).for_each(|(row, of)| row.name = of.1.to_owned());
+        limited_by(&run)
+    };
+    // PostgreSQL: a trigger sleeps. Oracle: max_iops. SQLite: one writer.
+    let slept = limited(&[(WaitClass::Other, "Timeout:PgSleep", 97.0)]);
+    assert_eq!(slept.words, "wait event Timeout:PgSleep (97 % of DB time)");
+    assert_eq!(slept.evidence["wait_event"], "Timeout:PgSleep");
+    let held = limited(&[(WaitClass::Scheduler, "resmgr: I/O rate limit", 90.0)]);
+    let words = "the database's resource manager: resmgr: I/O rate limit (90 % of DB time)";
+    assert_eq!((held.by, held.words.as_str()), (Limiter::OtherWaits, words));
+    let writer = limited(&[(WaitClass::Concurrency, "writer lock", 89.0)]);
+    assert_eq!(writer.words, "contention inside the database: writer lock (89 % of DB time)");
+    let cluster = (WaitClass::Cluster, "gc cr request", 40.0);
+    let both = limited(&[cluster, (WaitClass::Cluster, "gc buffer busy", 30.0)]);
+    assert_eq!(both.words, "other servers of the cluster, longest gc cr request (70 % of DB time)");
+    let few = limited(&[(WaitClass::Other, "Timeout:PgSleep", 30.0)]);
+    let words = "not determined (largest share: wait event Timeout:PgSleep, 30 % of DB time)";
+    assert_eq!(few.words, words);
+    // Others' work on all processors does not make a session sleep.
+    let mut busy = fixture::mixed_run();
+    busy.details.db_time_s = 3.0;
+    waits_of(&mut busy, &[(WaitClass::Other, 2.0)]);
+    others_fill_the_processors(&mut busy);
+    assert_eq!(limited_by(&busy).by, Limiter::OtherWaits);
+    waits_of(&mut busy, &[(WaitClass::Concurrency, 2.0)]);
+    assert_eq!(limited_by(&busy).by, Limiter::OthersWork);
+    for class in [WaitClass::Application, WaitClass::Configuration, WaitClass::Replica] {
+        assert!(limited(&[(class, "its event", 80.0)]).words.contains(": its event ("));
+    }
+}
+
+/// Other programs than petal and the database use all processors.
+pub(super) fn others_fill_the_processors(run: &mut Run) {
+    run.summary.cpu = Some(CpuShare { user: 98.0, idle: 2.0, ..CpuShare::default() });
+    let cpus = &mut run.details.os.as_mut().unwrap().whole.sum.cpus;
+    cpus.host = Some(CpuTicks::from([196, 0, 0, 4, 0, 0, 0, 0]));
+}

@@ -16,6 +16,8 @@ pub(super) const LIMIT_SHARE_MIN: f64 = 0.50;
 pub(super) const WAITED_SHARE_MIN: f64 = 0.25;
 /// Share of the reads' waiting above the device from which on they do not wait for the device.
 pub(super) const ABOVE_DEVICE_MIN: f64 = 0.50;
+/// An event that took so much of its class's time is named as all of it.
+const WHOLE_CLASS_MIN: f64 = 0.9;
 /// Processors that are busier than this make work wait for them.
 const PROCESSORS_BUSY_MIN: f64 = 80.0;
 
@@ -33,8 +35,10 @@ pub(super) fn waited_for(run: &Run) -> LimitedBy {
     let Some((class, time_us)) = longest_class(run) else {
         return known.unwrap_or_else(|| not_determined("", Value::Null));
     };
+    let class_words = words_with_event(run, class);
     let evidence = json!({
         "wait_class": class.label(), "wait_time_s": time_us / 1e6,
+        "wait_event": longest_event(run, class).map(|(event, _)| event),
         "db_time_s": run.details.db_time_s,
     });
     let Some((share, words)) = part(run, time_us) else {
@@ -46,12 +50,20 @@ pub(super) fn waited_for(run: &Run) -> LimitedBy {
     if share < LIMIT_SHARE_MIN {
         let why = match has_untimed_reads(run) {
             true => " (the database does not time its reads)".to_owned(),
-            false => format!(" (largest share: {}, {words})", class_words(class)),
+            false => format!(" (largest share: {class_words}, {words})"),
         };
         return known.unwrap_or_else(|| not_determined(&why, evidence));
     }
-    let by = match class {
-        WaitClass::UserIo => return reads_waited_for(run, time_us, &words, evidence),
+    if class == WaitClass::UserIo {
+        return reads_waited_for(run, time_us, &words, evidence);
+    }
+    LimitedBy::new(limiter(class), format!("{class_words} ({words})"), evidence)
+}
+
+/// The limit that waits of a class are.
+pub(super) fn limiter(class: WaitClass) -> Limiter {
+    match class {
+        WaitClass::UserIo => Limiter::Reads,
         WaitClass::Commit => Limiter::Log,
         WaitClass::Replica => Limiter::Replica,
         WaitClass::Concurrency => Limiter::Contention,
@@ -59,23 +71,43 @@ pub(super) fn waited_for(run: &Run) -> LimitedBy {
         WaitClass::Configuration => Limiter::LogRoom,
         WaitClass::Network => Limiter::Network,
         _ => Limiter::OtherWaits,
-    };
-    LimitedBy::new(by, format!("{} ({words})", class_words(class)), evidence)
+    }
 }
 
-/// A class of waits as the limit names it.
-fn class_words(class: WaitClass) -> &'static str {
-    match class {
-        WaitClass::UserIo => "reads",
+/// A class of waits as the limit names it, with the event that took longest: a class alone does not
+/// show what to change. Reads and the log are their own names.
+pub(super) fn words_with_event(run: &Run, class: WaitClass) -> String {
+    let class_words = match class {
+        WaitClass::UserIo => return "reads".to_owned(),
         // Not commits alone: a changed block is written after its log, and who needs room waits.
-        WaitClass::Commit => "log writes and syncs",
+        WaitClass::Commit => return "log writes and syncs".to_owned(),
         WaitClass::Replica => "commits that wait for a replica",
         WaitClass::Concurrency => "contention inside the database",
         WaitClass::Application => "locks of other sessions",
         WaitClass::Configuration => "room in the log or a buffer",
         WaitClass::Network => "network",
-        _ => class.label(),
+        WaitClass::Scheduler => "the database's resource manager",
+        WaitClass::Cluster => "other servers of the cluster",
+        WaitClass::SystemIo | WaitClass::Cpu | WaitClass::Idle | WaitClass::Other => "",
+    };
+    let longest = longest_event(run, class);
+    let is_whole = longest.is_some_and(|(_, share)| share >= WHOLE_CLASS_MIN);
+    match (class_words, longest) {
+        ("", None) => class.label().to_owned(),
+        ("", Some((event, _))) if is_whole => format!("wait event {event}"),
+        ("", Some((event, _))) => format!("several wait events, longest {event}"),
+        (words, Some((event, _))) if is_whole => format!("{words}: {event}"),
+        (words, Some((event, _))) => format!("{words}, longest {event}"),
+        (words, None) => words.to_owned(),
     }
+}
+
+/// The event of a class that took longest, and its share of the class's time.
+fn longest_event(run: &Run, class: WaitClass) -> Option<(&str, f64)> {
+    let events = run.summary.waits.iter().filter(|wait| wait.class == class);
+    let all_us: f64 = events.clone().map(|wait| wait.time_us).sum();
+    let longest = events.max_by(|a, b| a.time_us.total_cmp(&b.time_us))?;
+    (all_us > 0.0).then(|| (longest.name.as_str(), longest.time_us / all_us))
 }
 
 fn has_untimed_reads(run: &Run) -> bool {
@@ -154,14 +186,17 @@ pub(super) fn queued_share(run: &Run) -> Option<f64> {
     waterfall::of(run)?.share(PartOfTime::RunQueue)
 }
 
-/// Names the reads, if most of DB time passed at the device: no other program on the processors
-/// made these wait.
-pub(super) fn at_the_device(run: &Run) -> Option<LimitedBy> {
+/// Names the reads, if most of DB time passed at the device, or an event in which sessions sleep or are
+/// held back: no other program on the processors made these wait.
+pub(super) fn off_processors(run: &Run) -> Option<LimitedBy> {
     let (class, time_us) = longest_class(run)?;
     let share = run.share_of_db_time(time_us)?;
-    let above = resources::above_the_device(run, time_us)?;
-    let is_there = class == WaitClass::UserIo && share * (1.0 - above) >= LIMIT_SHARE_MIN;
-    is_there.then(|| waited_for(run))
+    let off_processors = match class {
+        WaitClass::UserIo => share * (1.0 - resources::above_the_device(run, time_us)?),
+        WaitClass::Scheduler | WaitClass::Other => share,
+        _ => 0.0,
+    };
+    (off_processors >= LIMIT_SHARE_MIN).then(|| waited_for(run))
 }
 
 /// Time of the sessions' waits for locks of any kind, in seconds.
