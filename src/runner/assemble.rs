@@ -117,7 +117,9 @@ pub fn run(
         server_reports: measured.server_reports,
         ..opening
     };
-    let bars = tally.service_by_kind().chain(tally.hot_by_name());
+    // Of a run with experiments those before them.
+    let own = if job.settings.elasticity { &measured.steady.seconds.tally } else { tally };
+    let bars = own.service_by_kind().chain(own.hot_by_name());
     let seen = |seen: HostSeen| HostSeen {
         // Totals come from the samples around the run; the seconds add only the ranges of gauges.
         whole: Whole {
@@ -138,7 +140,7 @@ pub fn run(
     };
     let mut run = Run { summary, details };
     run.set(totals, rates);
-    set_steady(&mut run, &measured.steady, is_whole);
+    set_steady(&mut run, &measured.steady, (is_whole, job.settings.elasticity));
     if let Some(share) = &mut run.summary.share {
         share.start = job.start.recorded(prepared, started_at).unwrap_or_default();
         share.counted_all = measured.all_ended && share.counts_database;
@@ -237,7 +239,7 @@ fn status(job: &Job<'_>, lost: usize, details: &Details) -> Status {
 
 /// Sets the counted window: petal's figures over whole seconds, the others' over the time between
 /// their samples.
-fn set_steady(run: &mut Run, window: &SteadyStretch, is_whole: bool) {
+fn set_steady(run: &mut Run, window: &SteadyStretch, (is_whole, has_experiments): (bool, bool)) {
     let Stretch { tally, from_s, to_s } = &window.seconds;
     let petal = to_s - from_s;
     if petal <= 0.0 {
@@ -252,8 +254,9 @@ fn set_steady(run: &mut Run, window: &SteadyStretch, is_whole: bool) {
         latency_us: summaries(tally.times_by_name()),
         io_latency_us: totals.io_latency(&run.details.target.io_events),
     });
-    if is_whole {
-        totals.wait_histograms.clear(); // Only a merge needs them.
+    // A merge needs them, and a run whose second half has experiments.
+    if is_whole && !has_experiments {
+        totals.wait_histograms.clear();
     }
     run.details.steady = window.bounds.is_some().then_some(totals);
 }

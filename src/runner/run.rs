@@ -33,7 +33,7 @@ use super::calibrated;
 use super::experiments::Experiments;
 use super::facts::FactsWatch;
 use super::hooks::{HookError, Waiting};
-use super::job::{Job, Prepared};
+use super::job::{Job, Prepared, Start};
 use super::neighbours::Neighbours;
 use super::page_cache::PressureWatch;
 use super::prepare::{prepare, unexpected_runs};
@@ -290,7 +290,12 @@ fn start_sessions(job: &Job<'_>, trigger: &Trigger) -> Bounds {
     let enough = Arc::<AtomicBool>::default();
     let stop = Stop::until(now, Some(deadline), job.signals.clone(), cutting.clone());
     trigger.start_sessions(stop.or_when(enough.clone()));
-    job.watch.triggered(job.seats.len() as u32, job.settings.run_time.as_secs_f64());
+    // The first of hosts that run together shows all of them.
+    let sessions = match job.start {
+        Start::Together(_) => job.plan.len(),
+        Start::AtOnce | Start::At(_) => job.seats.len(),
+    };
+    job.watch.triggered(sessions as u32, job.settings.run_time.as_secs_f64());
     Bounds { trigger: now, deadline, cutting, enough }
 }
 

@@ -32,6 +32,16 @@ fn experiments_follow_the_measured_half_of_a_run() {
     assert!(slots.len() >= 4 * 7 && rounds.count() * 7 == slots.len(), "{slots:?}");
     assert!(slots.iter().all(|it| number(it, "/operations") > 0.0), "{slots:?}");
     assert!(run.stdout.contains("ELASTICITY"), "{}", run.stdout);
+    // Tables of the run's own figures leave the experiments out.
+    let report = std::fs::read_to_string(work.run_folder().join("report.txt")).unwrap();
+    let of_event = report.lines().find(|line| line.starts_with("main read ")).unwrap();
+    let (_, bars) = report.split_once("\nmain read  up to us").unwrap();
+    let cell = |line: &str, at: usize| -> u64 {
+        line.split_whitespace().nth(at).unwrap().replace(',', "").parse().unwrap()
+    };
+    let bars = bars.lines().skip(2).take_while(|line| line.starts_with("    "));
+    assert_eq!(bars.map(|line| cell(line, 1)).sum::<u64>(), cell(of_event, 2), "{report}");
+    assert!(report.contains("these seconds are in no table"), "{report}");
     let refused =
         |more: &[&str]| work.petal(["run", "--elasticity"].iter().chain(more)).exits(2).stderr;
     assert!(refused(&["--run-time", "20"]).contains("use at least 30"));

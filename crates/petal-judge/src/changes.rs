@@ -2,7 +2,7 @@
 
 use petal_model::record::Run;
 use petal_model::stats::facts::{FactChange, FactKind};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::and_more;
 use super::judgement::{
@@ -30,6 +30,12 @@ fn in_words(changes: &[&FactChange]) -> String {
     format!("{}{more}", words.join("; "))
 }
 
+/// The changes, and their seconds, which charts mark.
+fn evidence(changes: &[&FactChange]) -> Value {
+    let at_s = changes.iter().map(|change| change.between_s.0.floor());
+    json!({ "changes": changes, "changed_at_s": at_s.collect::<Vec<_>>() })
+}
+
 /// Settings of the server. The record states those that decide the figures.
 pub(super) fn settings(run: &Run) -> Judgement {
     let is_stated = |change: &FactChange| {
@@ -39,7 +45,7 @@ pub(super) fn settings(run: &Run) -> Judgement {
     let mut all = changes(run, |change| change.kind == FactKind::Setting)?;
     all.sort_by_key(|change| !is_stated(change));
     let words = format!("settings of the server changed during the run: {}", in_words(&all));
-    let figures = json!({ "changes": all });
+    let figures = evidence(&all);
     match all.first().is_some_and(|first| is_stated(first)) {
         true => warning(
             format!("{words}. The figures mix both"),
@@ -60,7 +66,7 @@ pub(super) fn limits(run: &Run) -> Judgement {
         ),
         "Run it again while nobody changes them; each second's rate is in timeline.csv.",
     )
-    .with(json!({ "changes": all }))
+    .with(evidence(&all))
 }
 
 /// Another server or load at the address, or a restart that was not part of the test.
@@ -74,7 +80,7 @@ pub(super) fn server(run: &Run) -> Judgement {
             ),
             "Use no figure of it. Find out which server answers at this address.",
         )
-        .with(json!({ "changes": others }));
+        .with(evidence(&others));
     }
     // Outages are a part of a test that connects again.
     clear_if(run.details.connections.is_some())?;
@@ -83,7 +89,7 @@ pub(super) fn server(run: &Run) -> Judgement {
         format!("the server started again during the run: {}", in_words(&started)),
         "Run it again; see the server's log for the reason.",
     )
-    .with(json!({ "changes": started }))
+    .with(evidence(&started))
 }
 
 #[cfg(test)]
@@ -125,6 +131,7 @@ mod tests {
             "settings of the server changed during the run: fsync: on -> off in second 1; work_mem: \
              4MB -> 8MB in second 1. The figures mix both"
         );
+        assert_eq!(both.evidence["changed_at_s"], json!([1.0, 1.0]));
         assert_eq!(found(settings(&changed(vec![other]))).severity, Severity::Info);
         let after =
             FactChange { between_s: (60.1, 61.0), ..change(Setting, "fsync", ("on", "off")) };

@@ -24,8 +24,9 @@ const IMAGE_HEADER_BYTES: f64 = 100.0;
 /// Fewer seconds do not separate log records from images.
 const SECONDS_MIN: usize = 5;
 
-/// Rows that are not caused by the row above them.
-const REMAINDERS: [&str; 2] = ["unexplained", "device"];
+/// Rows with bytes that UPDATEs did not cause.
+const APART: [&str; 3] = [OTHERS, "drives, from the host", "flash"];
+const OTHERS: &str = "other programs";
 
 const DATABASE: &str = "the database";
 const HEALTH: &str = "the drives' health pages";
@@ -37,31 +38,22 @@ pub(super) fn of(run: &Run) -> Option<WriteLedger> {
     let written = run.details.written.as_ref().filter(|_| !is_part)?;
     let updates = run.summary.ops.update;
     let parts = BytesByCause::of(run, written);
-    let mut rows = Vec::new();
-    let mut above: Option<i64> = None;
-    for (cause, layer, bytes) in parts.rows(run, written) {
-        let of_row_above = bytes
-            .zip(above)
-            .filter(|&(bytes, above)| bytes > 0 && above > 0 && !REMAINDERS.contains(&cause))
-            .map(|(bytes, above)| bytes as f64 / above as f64);
-        rows.push(LedgerRow {
+    let per = |bytes: Option<i64>, of: u64| {
+        bytes.filter(|_| of > 0).map(|bytes| bytes as f64 / of as f64)
+    };
+    let row = |(cause, layer, bytes): (&str, &str, Option<i64>)| {
+        let caused = bytes.filter(|_| !APART.contains(&cause));
+        LedgerRow {
             written: cause.to_owned(),
             layer: layer.to_owned(),
             bytes,
-            bytes_per_update: bytes
-                .filter(|_| updates > 0)
-                .map(|bytes| bytes as f64 / updates as f64),
-            of_row_above,
-        });
-        above = bytes;
-    }
-    let changed = parts.changed;
+            bytes_per_update: per(caused, updates),
+            of_changed: per(caused, parts.changed),
+        }
+    };
     Some(WriteLedger {
-        rows,
-        amplification: written
-            .device
-            .filter(|_| changed > 0)
-            .map(|device| device as f64 / changed as f64),
+        rows: parts.rows(run, written).into_iter().map(row).collect(),
+        amplification: per(parts.device.filter(|_| parts.origins.is_some()), parts.changed),
         unexplained_share: parts
             .unexplained
             .zip(written.device.filter(|&bytes| bytes > 0))
@@ -81,6 +73,8 @@ struct BytesByCause {
     uncounted: Option<u64>,
     origins: Option<WriteOrigins>,
     unexplained: Option<i64>,
+    /// The bytes of the device, without those of other programs if these are known.
+    device: Option<i64>,
 }
 
 impl BytesByCause {
@@ -119,6 +113,7 @@ impl BytesByCause {
                 .device
                 .zip(known())
                 .map(|(device, known)| signed(device).saturating_sub(known)),
+            device: difference(written.device, Some(origins.map_or(0, |origins| origins.others))),
         }
     }
 
@@ -159,9 +154,13 @@ impl BytesByCause {
             rows.push(("merged in the page cache", KERNEL, self.merged));
         }
         rows.push(("file system", KERNEL, origin(|origins| origins.file_system)));
-        rows.push(("other programs", KERNEL, origin(|origins| origins.others)));
         rows.push(("unexplained", "the device less all above", self.unexplained));
-        rows.push(("device", "/proc/diskstats", written.device.map(signed)));
+        let device = match self.origins {
+            Some(_) => "/proc/diskstats, less other programs",
+            None => "/proc/diskstats, with other programs",
+        };
+        rows.push(("device", device, self.device));
+        rows.push((OTHERS, KERNEL, origin(|origins| origins.others)));
         if !written.drives.is_empty() {
             let sum = |of: fn(&SeenDrive) -> Option<u64>| {
                 let each: Option<Vec<u64>> = written.drives.iter().map(of).collect();
@@ -457,14 +456,19 @@ mod tests {
     #[test]
     fn the_rows_add_up_to_the_device() {
         let ledger = of(&run()).unwrap();
-        let causes = &ledger.rows[1..ledger.rows.len() - 1];
-        let sum: i64 = causes.iter().map(|row| row.bytes.unwrap()).sum();
+        let causes = ledger.rows.iter().skip(1).take_while(|row| row.written != "device");
+        let sum: i64 = causes.map(|row| row.bytes.unwrap()).sum();
         assert_eq!(Some(sum), bytes(&ledger, "device"));
+        assert_eq!(bytes(&ledger, "other programs"), Some(3 * MB as i64));
         assert_eq!(bytes(&ledger, "unexplained"), Some(0));
         assert_eq!(bytes(&ledger, "log, up to whole blocks"), Some(10 * MB as i64));
-        assert_eq!((ledger.amplification, ledger.unexplained_share), (Some(11.3), Some(0.0)));
+        assert_eq!((ledger.amplification, ledger.unexplained_share), (Some(11.0), Some(0.0)));
         let log = &ledger.rows[1];
-        assert_eq!((log.bytes_per_update, log.of_row_above), (Some(20_000.0), Some(2.0)));
+        assert_eq!((log.bytes_per_update, log.of_changed), (Some(20_000.0), Some(2.0)));
+        let named = |name: &str| ledger.rows.iter().find(|row| row.written == name).unwrap();
+        assert_eq!(named("data pages").of_changed, Some(4.0), "not over the row above");
+        let others = named("other programs");
+        assert_eq!((others.bytes_per_update, others.of_changed), (None, None));
         assert!(matches!(judge(&run()), Err(Clear)));
     }
 
@@ -491,6 +495,7 @@ mod tests {
         (written.origins, written.origins_unseen) = (None, Some("it needs root".to_owned()));
         let ledger = of(&run).unwrap();
         assert_eq!((bytes(&ledger, "unexplained"), ledger.unexplained_share), (None, None));
+        assert_eq!(ledger.amplification, None, "other programs may have written a part");
         assert_eq!(bytes(&ledger, "data pages"), Some(40 * MB as i64));
         assert!(ledger.notes[0].contains("it needs root"), "{:?}", ledger.notes);
         assert!(why_unknown(judge(&run)).contains("it needs root"));

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use super::client::{Client, Error};
 use super::errors::{is_refusal, words};
 use super::figures::{
-    self, AGAIN, CLUSTER, CYCLES, FILES, FORCED, HISTORY, SESSIONS, STATUS, TABLE, TIMED,
+    self, AGAIN, CLUSTER, CYCLES, FILES, FORCED, HISTORY, SECOND_PHASES, SESSIONS, STATUS, TABLE,
+    TIMED,
 };
 use super::page_layout::PAGE_BYTES;
 use super::resets::{FILE_COUNTS, without_resets};
@@ -165,7 +166,7 @@ impl ServerCounters {
     }
 
     /// Adds counts that petal makes of others: the undo history, blocks of the log that are written
-    /// again, cycles of checkpoints.
+    /// again, second phases of commits, cycles of checkpoints.
     fn add_derived(
         &mut self,
         client: &mut Client,
@@ -183,6 +184,8 @@ impl ServerCounters {
         let again = raw.get("Innodb_log_writes").zip(self.log_block_bytes);
         let again = again.and_then(|(writes, bytes)| writes.checked_mul(bytes));
         others.extend(again.map(|bytes| (AGAIN.to_owned(), bytes)));
+        let prepares = raw.get("Handler_prepare");
+        others.extend(prepares.map(|count| (SECOND_PHASES.to_owned(), count / 2)));
         let first = |one: &str, other: &str| raw.get(one).or_else(|| raw.get(other)).copied();
         let log = first("Innodb_lsn_current", "Innodb_redo_log_current_lsn");
         let checkpoint = first("Innodb_lsn_last_checkpoint", "Innodb_redo_log_checkpoint_lsn");

@@ -29,11 +29,14 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
         "InnoDB counts the pages that it reads ahead, not its requests for several of them",
     );
     work.count(WorkCount::BlockWrites, raw("Innodb_pages_written"), "Innodb_pages_written");
-    work.count(WorkCount::Commits, counters.io.commits, "Handler_commit");
-    work.gap(
-        WorkCount::Commits,
-        "transactions that only read are in it, and with a binary log each commit counts twice",
-    );
+    // The binary log counts transactions that change something, each once.
+    match raw("Binlog_cache_use").filter(|&count| count > 0) {
+        Some(count) => work.count(WorkCount::Commits, Some(count), "Binlog_cache_use"),
+        None => {
+            work.count(WorkCount::Commits, counters.io.commits, "Handler_commit");
+            work.gap(WorkCount::Commits, "transactions that only read are in it");
+        }
+    }
     let source = "the log's sequence number, else Innodb_os_log_written";
     work.count(WorkCount::RedoBytes, counters.io.redo_bytes, source);
     for (figure, event, view) in [
@@ -71,6 +74,10 @@ mod tests {
         assert_eq!(work.counts[&WorkCount::SingleBlockReads], 70);
         assert_eq!(work.counts[&WorkCount::MultiBlockReadBlocks], 30);
         assert_eq!(work.block_bytes, Some(16384));
+        let logged = BTreeMap::from([("Binlog_cache_use".to_owned(), 101)]);
+        let io = IoCounts { commits: Some(153), ..IoCounts::default() };
+        let logged = of_counters(&Counters { raw: logged, io, ..Counters::default() });
+        assert_eq!(logged.counts[&WorkCount::Commits], 101);
         // What it does not count is not there, and the reason is.
         assert!(!work.counts.contains_key(&WorkCount::Commits));
         assert!(work.gaps.contains_key("multi_block_reads"));

@@ -248,8 +248,8 @@ mod tests {
         let shown: Vec<&str> = text.lines().filter(is_shown).collect();
         insta::assert_snapshot!(shown.join("\n"), @r#"
         petal_build{run="r1",engine="sqlite",cell="2",version="0.1.0"} 1.0
-        petal_phase_done{run="r1",engine="sqlite",cell="2",phase="running",unit="items"} 2.0
-        petal_phase_planned{run="r1",engine="sqlite",cell="2",phase="running",unit="items"} 60.0
+        petal_phase_done{run="r1",engine="sqlite",cell="2",phase="running",unit="seconds"} 2.0
+        petal_phase_planned{run="r1",engine="sqlite",cell="2",phase="running",unit="seconds"} 60.0
         petal_run_planned_seconds{run="r1",engine="sqlite",cell="2"} 60.0
         petal_run_elapsed_seconds{run="r1",engine="sqlite",cell="2"} 2.0
         petal_sessions{run="r1",engine="sqlite",cell="2"} 8.0

@@ -153,7 +153,7 @@ impl Watch for Metrics {
             what: "running".to_owned(),
             done: 0,
             total: planned_s as u64,
-            unit: ProgressUnit::Items,
+            unit: ProgressUnit::Seconds,
         });
         let subject = state.subject.clone();
         state.run = Some(RunState { subject, planned_s, sessions, ..RunState::default() });

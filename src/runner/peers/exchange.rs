@@ -1,6 +1,7 @@
 //! Messages between the hosts of a run: the plan, readiness, the seconds, a signal, and finally the
 //! records.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -14,6 +15,7 @@ use petal_engine::waits_now::{WaitNow, wait_for};
 use petal_engine::{Caller, EngineError};
 use petal_model::files;
 use petal_model::record::{self, RecordFolder, Second, journal, latency_log, os};
+use petal_model::workload::op::Kind;
 use petal_model::workload::share::Share;
 
 use super::super::RunError;
@@ -58,6 +60,17 @@ const SIGNAL: &str = "a signal";
 /// Files of a record that the merge reads.
 const FILES: [&str; 5] =
     [journal::NAME, latency_log::NAME, os::OWN_NAME, os::SERVER_NAME, "run.json"];
+
+/// A finished second of one host, with its counts since the trigger.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostSecond {
+    pub second: Second,
+    /// Operations by kind.
+    pub ops: [u64; Kind::ALL.len()],
+    pub rows: [u64; Kind::ALL.len()],
+    /// Errors by code.
+    pub errors: BTreeMap<String, u64>,
+}
 
 /// Plan of a run on its first host; the others must have the same.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -405,7 +418,7 @@ impl Together {
     }
 
     /// Sends a finished second to the first host.
-    pub fn send_second(&self, second: &Second) {
+    pub fn send_second(&self, second: &HostSecond) {
         self.look_for_stop();
         let text = serde_json::to_vec(second).unwrap_or_default();
         let round = self.round.load(Ordering::Relaxed).to_le_bytes();
@@ -416,7 +429,7 @@ impl Together {
     }
 
     /// Returns the seconds of other hosts that arrived since the last call.
-    pub fn seconds(&self) -> Vec<(Share, Second)> {
+    pub fn seconds(&self) -> Vec<(Share, HostSecond)> {
         self.look_for_stop();
         let mut come = Vec::new();
         while let Ok(Some(rank)) = self.peers.arrived(MessageTag::Second) {

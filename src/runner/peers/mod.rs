@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use petal_model::workload::share::Share;
 
-pub use exchange::{ExchangeLimits, SharedPlan, Together};
+pub use exchange::{ExchangeLimits, HostSecond, SharedPlan, Together};
 pub use progress::{CombinedProgress, ProgressShare};
 
 /// Messages between ranks: a few, before a run and after it, and one a second of progress.

@@ -11,7 +11,7 @@ use petal_model::record::{Finding, Second};
 use petal_model::stats::timeline::Tally;
 
 use super::super::{Subject, Watch};
-use super::Together;
+use super::{HostSecond, Together};
 
 /// Watch on a host that is not the first: it shows errors, and the first host shows the seconds.
 pub struct ProgressShare<'a> {
@@ -24,19 +24,29 @@ pub struct CombinedProgress<'a> {
     hosts: &'a Together,
     shown: &'a dyn Watch,
     /// Newest second of each other host, by its share.
-    newest: Mutex<BTreeMap<u32, Second>>,
+    newest: Mutex<BTreeMap<u32, HostSecond>>,
 }
+
+/// A host whose newest second is older is not shown: it is silent.
+const SILENT_S: f64 = 3.0;
 
 impl<'a> CombinedProgress<'a> {
     pub fn new(hosts: &'a Together, shown: &'a dyn Watch) -> Self {
         Self { hosts, shown, newest: Mutex::default() }
     }
 
+    /// Takes the seconds that arrived.
+    fn receive(&self) {
+        let arrived = self.hosts.seconds().into_iter();
+        self.newest.lock().extend(arrived.map(|(share, second)| (share.number, second)));
+    }
+
     /// Adds the newest second of each other host to this host's second.
     fn with_others(&self, own: &Second) -> Second {
-        let mut newest = self.newest.lock();
-        newest.extend(self.hosts.seconds().into_iter().map(|(share, s)| (share.number, s)));
-        newest.values().fold(own.clone(), |mut sum, other| {
+        let newest = self.newest.lock();
+        let heard = newest.values().map(|host| &host.second);
+        let heard = heard.filter(|other| other.from_s + SILENT_S >= own.from_s);
+        heard.fold(own.clone(), |mut sum, other| {
             sum.ops = sum.ops.plus(&other.ops);
             sum.rows = sum.rows.plus(&other.rows);
             sum.errors += other.errors;
@@ -52,6 +62,29 @@ impl<'a> CombinedProgress<'a> {
             sum
         })
     }
+
+    /// The counts of all hosts since the trigger. Histograms are in no message: none is of all.
+    fn totals(&self, own: &Tally) -> Tally {
+        let newest = self.newest.lock();
+        if newest.is_empty() {
+            return own.clone();
+        }
+        let counts = Tally {
+            service: Default::default(),
+            response: Default::default(),
+            hot: Default::default(),
+            lateness: None,
+            ..own.clone()
+        };
+        newest.values().fold(counts, |mut sum, host| {
+            sum.ops.iter_mut().zip(host.ops).for_each(|(sum, ops)| *sum += ops);
+            sum.rows.iter_mut().zip(host.rows).for_each(|(sum, rows)| *sum += rows);
+            for (code, count) in &host.errors {
+                *sum.errors.entry(code.clone()).or_default() += count;
+            }
+            sum
+        })
+    }
 }
 
 impl Progress for ProgressShare<'_> {
@@ -61,8 +94,17 @@ impl Progress for ProgressShare<'_> {
 }
 
 impl Watch for ProgressShare<'_> {
-    fn second(&self, second: &Second, _: &Tally, _: f64) {
-        self.hosts.send_second(second);
+    fn second(&self, second: &Second, so_far: &Tally, _: f64) {
+        self.hosts.send_second(&HostSecond {
+            second: second.clone(),
+            ops: so_far.ops,
+            rows: so_far.rows,
+            errors: so_far.errors.clone(),
+        });
+    }
+
+    fn ended(&self, last: &[Second], total: &Tally) {
+        last.iter().for_each(|second| self.second(second, total, 0.0));
     }
 
     fn error(&self, message: &str) {
@@ -100,15 +142,17 @@ impl Watch for CombinedProgress<'_> {
 
     fn triggered(&self, sessions: u32, seconds: f64) {
         self.newest.lock().clear();
-        self.shown.triggered(sessions * self.hosts.share().of, seconds);
+        self.shown.triggered(sessions, seconds);
     }
 
     fn second(&self, second: &Second, so_far: &Tally, left_s: f64) {
-        self.shown.second(&self.with_others(second), so_far, left_s);
+        self.receive();
+        self.shown.second(&self.with_others(second), &self.totals(so_far), left_s);
     }
 
     fn ended(&self, last: &[Second], total: &Tally) {
-        self.shown.ended(last, total);
+        self.receive();
+        self.shown.ended(last, &self.totals(total));
     }
 
     fn judged(&self, findings: &[Finding]) {

@@ -11,10 +11,11 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::runner::series::RunSeries;
-use crate::runner::{RunError, WorkContext};
-use petal_engine::{Caller, Silent};
-use petal_model::record::{Run, Status, load};
+use crate::runner::{RunError, Watch, WorkContext};
+use petal_engine::{Caller, Progress, ProgressUnit, Silent};
+use petal_model::record::{Ops, Run, Second, Status, load};
 use petal_model::settings::Settings;
+use petal_model::stats::timeline::Tally;
 use petal_scripted::{Script, Scripted};
 
 type Mail = BTreeMap<(u32, u32, MessageTag), VecDeque<Vec<u8>>>;
@@ -112,18 +113,22 @@ type Ended = Result<Run, RunError>;
 
 /// Runs each rank with its settings and script.
 fn ran(size: u32, of: impl Fn(u32) -> (Settings, Script) + Sync) -> Vec<Ended> {
-    ran_by(Threads::ranks(size), of)
+    ran_by(Threads::ranks(size), of, &Silent)
 }
 
+/// `shown` is the watch of the first rank.
 fn ran_by<P: Peers + 'static>(
     ranks: Vec<Arc<P>>,
     of: impl Fn(u32) -> (Settings, Script) + Sync,
+    shown: &dyn Watch,
 ) -> Vec<Ended> {
     let one = |peers: Arc<P>| {
         let (settings, script) = of(peers.rank());
         let caller = caller(Arc::default());
         let hosts = Together::new(peers, caller.clone()).with_limits(LIMITS);
-        let context = WorkContext { caller, watch: &Silent, hosts: Some(&hosts) };
+        let of_all = CombinedProgress::new(&hosts, shown);
+        let watch: &dyn Watch = if hosts.is_first() { &of_all } else { &Silent };
+        let context = WorkContext { caller, watch, hosts: Some(&hosts) };
         let engine = Arc::new(Scripted::in_memory(script, 10_000));
         let mut series = RunSeries::new(engine, settings, &context)?;
         series.join(&hosts)?;
@@ -292,31 +297,83 @@ fn a_silent_host_is_given_up_in_time() {
 }
 
 #[test]
-fn seconds_of_all_hosts_are_shown_as_one() {
-    use petal_model::record::{Ops, Second};
+fn sessions_that_hosts_do_not_share_evenly_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let shown = Shown::default();
+    let ten = |_| {
+        let ten = Settings {
+            schemas: Some(10),
+            threads_per_schema: 1,
+            work_loop: 20,
+            ..settings(dir.path())
+        };
+        (ten, script())
+    };
+    ran_by(Threads::ranks(4), ten, &shown);
+    assert_eq!(shown.1.load(Ordering::Relaxed), 10);
+}
+
+/// Keeps the newest second and totals that it is shown, and the sessions at the trigger.
+#[derive(Default)]
+struct Shown(Mutex<Option<(Second, Tally)>>, AtomicU32);
+
+impl Progress for Shown {
+    fn phase(&self, _: &str, _: u64, _: ProgressUnit) {}
+    fn advance(&self, _: u64) {}
+    fn note(&self, _: &str) {}
+}
+
+impl Watch for Shown {
+    fn triggered(&self, sessions: u32, _: f64) {
+        self.1.store(sessions, Ordering::Relaxed);
+    }
+
+    fn second(&self, second: &Second, so_far: &Tally, _: f64) {
+        *self.0.lock() = Some((second.clone(), so_far.clone()));
+    }
+}
+
+#[test]
+fn seconds_and_totals_of_all_hosts_are_shown_as_one() {
     let ranks = Threads::ranks(3);
     let hosts: Vec<Together> =
         ranks.iter().map(|rank| Together::new(rank.clone(), caller(Arc::default()))).collect();
-    let second = |total: u64| Second {
+    let second = |from_s: f64, total: u64| Second {
+        from_s,
         length_s: 1.0,
+        sessions: 2,
         ops: Ops { total, ..Ops::default() },
         ..Second::default()
     };
-    hosts[1].send_second(&second(10));
-    hosts[2].send_second(&second(200));
-    hosts[2].send_second(&second(300));
-    let come: Vec<(u32, u64)> = hosts[0]
-        .seconds()
-        .into_iter()
-        .map(|(share, second)| (share.number, second.ops.total))
-        .collect();
-    assert_eq!(come, [(2, 10), (3, 200), (3, 300)]);
-    assert!(hosts[0].seconds().is_empty());
+    let totals = |ops: u64| Tally {
+        ops: [ops, 0, 0],
+        errors: [("busy".to_owned(), ops)].into(),
+        ..Tally::default()
+    };
+    let shown = Shown::default();
+    let send = |rank: usize, from_s: f64, ops: u64, all: u64| {
+        let watch = ProgressShare { hosts: &hosts[rank], shown: &shown };
+        watch.second(&second(from_s, ops), &totals(all), 0.0);
+    };
+    let combined = CombinedProgress::new(&hosts[0], &shown);
+    let look = |from_s: f64| {
+        let own = Tally { service: [Some(Box::default()), None, None], ..totals(1) };
+        combined.second(&second(from_s, 1), &own, 0.0);
+        let (second, totals) = shown.0.lock().clone().unwrap();
+        assert!(totals.service[0].is_none(), "a histogram of one host is not of all");
+        (second.ops.total, second.sessions, totals.ops[0], totals.errors["busy"])
+    };
+    send(1, 0.0, 10, 10);
+    send(2, 0.0, 200, 200);
+    send(2, 1.0, 300, 500);
+    assert_eq!(look(1.0), (311, 6, 511, 511));
+    // The second host is silent: its rate and sessions end, and its totals stay.
+    send(2, 4.0, 300, 1400);
+    assert_eq!(look(4.0), (301, 4, 1411, 1411));
 }
 
 #[test]
 fn a_signal_on_one_host_reaches_all_by_way_of_the_first() {
-    use petal_model::record::Second;
     let signals: Vec<Arc<AtomicU8>> = (0..3).map(|_| Arc::default()).collect();
     let hosts: Vec<Together> = Threads::ranks(3)
         .iter()
@@ -326,7 +383,7 @@ fn a_signal_on_one_host_reaches_all_by_way_of_the_first() {
     let stopped = || signals.iter().map(|own| own.load(Ordering::Relaxed)).collect::<Vec<_>>();
     signals[2].store(1, Ordering::Relaxed);
     assert!(hosts[2].ended(Instant::now()));
-    hosts[1].send_second(&Second::default());
+    hosts[1].send_second(&HostSecond::default());
     assert_eq!(stopped(), [0, 0, 1]);
     hosts[0].seconds();
     assert_eq!(stopped(), [1, 0, 1]);
@@ -334,7 +391,7 @@ fn a_signal_on_one_host_reaches_all_by_way_of_the_first() {
     thread::scope(|scope| {
         scope.spawn(|| assert!(hosts[0].ended(Instant::now())));
         while stopped() != [1, 1, 1] {
-            hosts[1].send_second(&Second::default());
+            hosts[1].send_second(&HostSecond::default());
         }
         assert!(hosts[1].ended(Instant::now()));
     });
@@ -344,7 +401,11 @@ fn a_signal_on_one_host_reaches_all_by_way_of_the_first() {
 fn a_host_that_dies_before_the_trigger_ends_all_of_them() {
     let dir = tempfile::tempdir().unwrap();
     // It had joined, and was about to report that it is connected.
-    let runs = ran_by(Mortal::ranks((MessageTag::Ready, 3)), |_| (settings(dir.path()), script()));
+    let runs = ran_by(
+        Mortal::ranks((MessageTag::Ready, 3)),
+        |_| (settings(dir.path()), script()),
+        &Silent,
+    );
     for run in &runs[..2] {
         let error = run.as_ref().unwrap_err().to_string();
         assert!(error.contains("share 3 of 3: no answer from another host"), "{error}");
@@ -356,9 +417,13 @@ fn a_host_that_dies_before_the_trigger_ends_all_of_them() {
 /// which is complete.
 fn incomplete(dies: (MessageTag, u32)) {
     let dir = tempfile::tempdir().unwrap();
-    let runs = ran_by(Mortal::ranks(dies), |rank| {
-        (Settings { out: dir.path().join(rank.to_string()), ..settings(dir.path()) }, script())
-    });
+    let runs = ran_by(
+        Mortal::ranks(dies),
+        |rank| {
+            (Settings { out: dir.path().join(rank.to_string()), ..settings(dir.path()) }, script())
+        },
+        &Silent,
+    );
     let run = runs[0].as_ref().unwrap();
     assert_eq!((run.summary.status, run.summary.hosts.len()), (Status::Incomplete, 3));
     assert_eq!(run.summary.hosts[2].status, None);

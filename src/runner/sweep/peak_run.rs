@@ -39,13 +39,15 @@ pub(super) fn run(
         return Ok(None);
     };
     let seconds = held.sweep.plan.peak_run_s;
-    let settings = Settings {
+    let mut settings = Settings {
         run_time: Duration::from_secs(seconds),
         elasticity: true,
         waterfall: true,
         seed: Some(held.sweep.plan.seed),
+        repeats: 1,
         ..settings.clone()
     };
+    settings.restate(&["RUN_TIME", "WATERFALL", "REPEATS"]);
     let factors = cell.factors.iter().map(|(key, value)| format!("{key} {value}"));
     let factors = factors.collect::<Vec<_>>().join(", ");
     context.watch.note(&format!(

@@ -17,6 +17,8 @@ use petal_model::record::{Run, Second, Status, figures};
 
 /// Number of stalled seconds that are named; the rest are counted.
 const STALLS_NAMED: usize = 10;
+/// Time that the slow seconds of one stall lost together: about a second without operations.
+const STALL_S_MIN: f64 = 0.95;
 const TOO_SHORT: &str = "too-short-to-judge";
 
 /// The part of the run that is judged: the counted window, else all of it.
@@ -182,12 +184,15 @@ pub(crate) fn stalled(run: &Run) -> Judgement {
     let lasted = longest.map_or(String::new(), |stall| {
         format!("; the longest lasted {:.0} s from {:.0} s on", stall.seconds, stall.from_s)
     });
+    let median_rate = median(seconds.iter().map(|second| rate(second)));
+    let lost_s = super::longest_loss(&stalled, median_rate.unwrap_or(0.0));
+    let find = if lost_s >= STALL_S_MIN { warning } else { info };
     let named = if candidates.is_empty() {
         "nothing in the record is unusual in them".to_owned()
     } else {
         format!("in them {}", candidates.join(", "))
     };
-    info(
+    find(
         format!(
             "{} of {} seconds ran at under half the median rate (at {}{more}){lasted}; {named}",
             stalled.len(),
@@ -199,7 +204,7 @@ pub(crate) fn stalled(run: &Run) -> Judgement {
     .with(json!({
         "longest_stall_s": longest.map(|stall| stall.seconds),
         "stalled_at_s": stalled.iter().map(|second| second.from_s).collect::<Vec<_>>(),
-        "median_ops_per_second": median(seconds.iter().map(|s| rate(s))),
+        "longest_stall_lost_s": lost_s, "median_ops_per_second": median_rate,
     }))
 }
 

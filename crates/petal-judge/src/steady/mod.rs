@@ -150,18 +150,35 @@ pub struct Stall {
     pub seconds: f64,
 }
 
-/// The longest stretch of stalled seconds; of equal ones the first.
-pub fn longest_stall(stalled: &[&Second]) -> Option<Stall> {
-    let mut stretches: Vec<Stall> = Vec::new();
+/// Stalled seconds that follow each other, together.
+fn stretches<'a>(stalled: &[&'a Second]) -> Vec<Vec<&'a Second>> {
+    let mut all: Vec<Vec<&Second>> = Vec::new();
     for second in stalled {
-        match stretches.last_mut() {
-            Some(last) if (last.from_s + last.seconds - second.from_s).abs() < CLOCK_SLACK_S => {
-                last.seconds += second.length_s;
-            }
-            _ => stretches.push(Stall { from_s: second.from_s, seconds: second.length_s }),
+        let follows =
+            |last: &&Second| (last.from_s + last.length_s - second.from_s).abs() < CLOCK_SLACK_S;
+        match all.last_mut() {
+            Some(stretch) if stretch.last().is_some_and(follows) => stretch.push(second),
+            _ => all.push(vec![second]),
         }
     }
-    stretches.into_iter().reduce(|best, next| if next.seconds > best.seconds { next } else { best })
+    all
+}
+
+/// The longest stretch of stalled seconds; of equal ones the first.
+pub fn longest_stall(stalled: &[&Second]) -> Option<Stall> {
+    let stretches = stretches(stalled).into_iter();
+    let stalls = stretches.filter_map(|stretch| {
+        let seconds = stretch.iter().map(|second| second.length_s).sum();
+        Some(Stall { from_s: stretch.first()?.from_s, seconds })
+    });
+    stalls.reduce(|best, next| if next.seconds > best.seconds { next } else { best })
+}
+
+/// The most time that one stretch of stalled seconds lost, compared with seconds of the median rate.
+fn longest_loss(stalled: &[&Second], median: f64) -> f64 {
+    let lost = |second: &&Second| second.length_s * (1.0 - rate(second) / median);
+    let stretches = stretches(stalled).into_iter();
+    stretches.map(|stretch| stretch.iter().map(lost).sum()).fold(0.0, f64::max)
 }
 
 /// The coefficient of variation of the seconds: standard deviation over mean of their rates. None
@@ -329,6 +346,13 @@ mod tests {
         let at: Vec<f64> = stalls(&all).iter().map(|second| second.from_s).collect();
         assert_eq!(at, [20.0, 41.0]);
         assert_eq!(longest_stall(&stalls(&all)), Some(Stall { from_s: 20.0, seconds: 1.0 }));
+        assert!(longest_loss(&stalls(&all), 1000.0) > 0.99, "a whole second");
+        timeline[41].ops.total = 300;
+        let one: Vec<&Second> = timeline.iter().collect();
+        assert!(longest_loss(&stalls(&one), 1000.0) < 0.95, "a slow second is no stall");
+        timeline[42].ops.total = 450;
+        let two: Vec<&Second> = timeline.iter().collect();
+        assert!(longest_loss(&stalls(&two), 1000.0) > 1.0, "a stall in two seconds");
         timeline[42].ops.total = 3;
         let all: Vec<&Second> = timeline.iter().collect();
         assert_eq!(longest_stall(&stalls(&all)), Some(Stall { from_s: 41.0, seconds: 2.0 }));

@@ -66,7 +66,8 @@ pub struct ResourceUse {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WriteLedger {
     pub rows: Vec<LedgerRow>,
-    /// Bytes of the device over the bytes that UPDATEs changed; null if unknown.
+    /// Bytes of the device without other programs' over the bytes that UPDATEs changed; null if
+    /// unknown.
     pub amplification: Option<f64>,
     /// Bytes of the device that no other row explains, over all of the device's; null if unknown.
     pub unexplained_share: Option<f64>,
@@ -83,9 +84,10 @@ pub struct LedgerRow {
     pub layer: String,
     /// Negative for bytes that a layer saved; null if unknown.
     pub bytes: Option<i64>,
+    /// Null for bytes of other programs, and if unknown.
     pub bytes_per_update: Option<f64>,
-    /// Bytes over the bytes in the row above; null if one of them is unknown or not positive.
-    pub of_row_above: Option<f64>,
+    /// Bytes over the changed ones; null for bytes of other programs, and if unknown.
+    pub of_changed: Option<f64>,
 }
 
 /// Change of throughput over the change of a resource, as logarithms, by experiment: -1 if the

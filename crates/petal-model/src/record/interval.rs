@@ -280,9 +280,33 @@ impl Run {
         }
     }
 
+    /// The seconds with experiments, of a run whose own figures are known without them.
+    pub fn experiments_s(&self) -> Option<(f64, f64)> {
+        let made = self.details.experiments.as_ref().filter(|made| !made.slots.is_empty())?;
+        let is_before = self.summary.steady.as_ref().is_some_and(|it| it.to_s <= made.from_s);
+        let is_known = is_before && self.in_steady_window().is_some();
+        is_known.then_some((made.from_s, self.summary.elapsed_s))
+    }
+
+    /// The run without the seconds in which experiments changed it.
+    pub fn without_experiments(&self) -> Cow<'_, Self> {
+        match self.experiments_s().and_then(|_| self.in_steady_window()) {
+            None => Cow::Borrowed(self),
+            Some((mut own, window)) => {
+                let (from_s, to_s) = window.seconds(self);
+                own.details.timeline.retain(|it| it.from_s >= from_s && it.from_s < to_s);
+                Cow::Owned(own)
+            }
+        }
+    }
+
     /// The run itself; or, if the database reported its totals only until some second, the run with
-    /// petal's and the device's figures until then as well.
+    /// petal's and the device's figures until then as well. A run with experiments is reduced to
+    /// the time before them.
     pub fn counted(&self) -> Cow<'_, Self> {
+        if let own @ Cow::Owned(_) = self.without_experiments() {
+            return own;
+        }
         let Some(until) = self.summary.counted_until else { return Cow::Borrowed(self) };
         let seconds = figures::seconds_within(&self.details.timeline, 0.0, until.second);
         let counted = IntervalTotals::of(seconds);
@@ -323,7 +347,10 @@ impl Run {
     fn over(&self, totals: IntervalTotals, rates: PerSecond) -> Self {
         let mut run = self.clone();
         run.summary.elapsed_s = totals.counted_s;
-        let wait_histograms = self.details.wait_histograms.clone();
+        let wait_histograms = match self.details.experiments {
+            Some(_) => totals.wait_histograms,
+            None => self.details.wait_histograms.clone(),
+        };
         run.set(IntervalTotals { wait_histograms, ..totals }, rates);
         run.summary.io_latency_us.clone_from(&self.summary.io_latency_us);
         run

@@ -308,6 +308,16 @@ impl Settings {
         parameters.into_iter().chain(of_server).collect()
     }
 
+    /// States the values in force of parameters that petal itself chose for a run.
+    pub fn restate(&mut self, keys: &[&str]) {
+        for key in keys {
+            let Some(parameter) = table::find(key) else { continue };
+            let value = parameter.in_force(&mut self.clone());
+            let stated = self.origins.iter_mut().filter(|given| given.key == *key);
+            stated.for_each(|given| given.value = value.clone());
+        }
+    }
+
     /// `KEY=VALUE (ORIGIN)`.
     pub(super) fn with_origin(&self, key: &str) -> String {
         let value = self.shown(key);

@@ -22,7 +22,7 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
     let summary = &run.summary;
     let target = &summary.target;
     let heading = format!("{} {}: {}", target.product, target.version, shape(run));
-    let counted = run.counted();
+    let (counted, own) = (run.counted(), run.without_experiments());
     let headline = petal_judge::headline(run);
     let over_time = time::figures(run, spreads);
     let mut sections = vec![Section::new("findings", "Findings", "").findings(findings(run))];
@@ -47,10 +47,10 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         divided(run),
         timed_events(&counted),
         own_report(&counted),
-        work(run),
+        work(&own),
         Section::new("drivers", "Driver hosts", "petal on each of them")
             .table("", drivers::table(run)),
-        host_seen(run),
+        host_seen(&own),
         Section::new("tested", "Settings and target", "as it was before the run")
             .facts(joined(tested::facts(run))),
         settings(run),

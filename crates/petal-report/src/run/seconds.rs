@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::numbers::{decimal, micros, or_dash, percent, rate, whole};
+use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, percent, rate, whole};
 use super::super::table::Table;
 use super::Facts;
 use petal_model::record::{IoLatency, PerSecond, Run, Second, Steady};
@@ -70,6 +70,9 @@ fn extreme_cells(name: &str, figure: &SecondFigure<'_>, timeline: &[Second]) -> 
 /// Lists the rates of the counted window and of the whole run.
 pub(crate) fn steady_rates(run: &Run, steady: &Steady) -> Table {
     let mut table = Table::of_figures("per second | counted window | whole run");
+    // Experiments are no part of the run's own figures.
+    let has_experiments = run.details.experiments.is_some();
+    let whole_run = |figure: String| if has_experiments { UNKNOWN.to_owned() } else { figure };
     type Rate = fn(&PerSecond) -> Option<f64>;
     let rows: [(&str, Rate, f64); 7] = [
         ("operations", |p| p.ops, 1.0),
@@ -82,13 +85,17 @@ pub(crate) fn steady_rates(run: &Run, steady: &Steady) -> Table {
     ];
     for (name, figure, divisor) in rows {
         let show = |rates: &PerSecond| or_dash(figure(rates), |value| rate(value / divisor));
-        table.row([name.to_owned(), show(&steady.per_second), show(&run.summary.per_second)]);
+        table.row([
+            name.to_owned(),
+            show(&steady.per_second),
+            whole_run(show(&run.summary.per_second)),
+        ]);
     }
     let read = |latencies: &BTreeMap<String, IoLatency>| {
         or_dash(latencies.get("read").and_then(|read| read.mean), micros)
     };
     let [of_window, of_run] = [&steady.io_latency_us, &run.summary.io_latency_us].map(read);
-    table.row(["single-block read us".to_owned(), of_window, of_run]);
+    table.row(["single-block read us".to_owned(), of_window, whole_run(of_run)]);
     table
 }
 

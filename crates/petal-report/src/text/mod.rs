@@ -22,9 +22,10 @@ pub fn render(run: &Run) -> String {
     sections::work(&mut out, &counted);
     sections::own_report(&mut out, &counted);
     sections::drivers(&mut out, run);
-    sections::hosts(&mut out, run);
+    let own = run.without_experiments();
+    sections::hosts(&mut out, &own);
     sections::with_device(&mut out, run);
-    sections::over_time(&mut out, run);
+    sections::over_time(&mut out, &own);
     steadiness::render(&mut out, run);
     sections::own_counters(&mut out, &counted);
     judgement::render(&mut out, run);
@@ -67,6 +68,13 @@ fn status(out: &mut String, run: &Run) {
              time, petal's and the device's figures there too; operation latency is of the whole run."
         );
         out.push_str(&paragraph("", "  ", &cut_short));
+    }
+    if let Some((from_s, to_s)) = run.experiments_s() {
+        let text = format!(
+            "Experiments changed the run from second {from_s:.0} to {to_s:.0}: these seconds are in \
+             no table but that of elasticity."
+        );
+        out.push_str(&paragraph("", "  ", &text));
     }
     judgement::summary(out, run);
 }

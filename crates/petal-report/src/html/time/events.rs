@@ -58,6 +58,8 @@ pub(super) fn lanes(run: &Run, until_s: f64) -> Vec<Lane> {
     let lost = run.summary.sessions_lost.iter().map(|lost| (lost.at_s, lost.at_s + 1.0));
     let suspended = run.details.suspended.iter().flatten();
     let suspended = suspended.map(|gone| (gone.at_s, gone.at_s + gone.lost_s.max(1.0)));
+    let experiments = run.details.experiments.as_ref().filter(|made| !made.slots.is_empty());
+    let experiments = experiments.map(|made| (made.from_s, run.summary.elapsed_s));
     let mut lanes = vec![
         Lane::state(
             "warm-up",
@@ -65,6 +67,7 @@ pub(super) fn lanes(run: &Run, until_s: f64) -> Vec<Lane> {
             window.map(|(from, _)| (0.0, from)).into_iter().collect(),
         ),
         Lane::state("counted window", STEADY, window.into_iter().collect()),
+        Lane::state("experiments", Color::Series(5), experiments.into_iter().collect()),
         Lane::events("checkpoints", Color::Series(4), seconds(|s| s.checkpoints.unwrap_or(0) > 0)),
         Lane::events("vacuums", Color::Series(6), seconds(|s| s.vacuums.unwrap_or(0) > 0)),
         Lane::events(
@@ -149,6 +152,7 @@ pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use petal_model::record::experiments::{ExperimentSlot, ExperimentsMade};
     use petal_model::record::{Severity, fixture};
 
     #[test]
@@ -162,7 +166,14 @@ mod tests {
             evidence: [("stalled_at_s".to_owned(), serde_json::json!([12.0, 44.0, 999.0]))].into(),
         }];
         run.details.timeline[20].log_switches = Some(1);
+        run.details.experiments = Some(ExperimentsMade {
+            from_s: 30.0,
+            slots: vec![ExperimentSlot { change: None, operations: 1.0 }],
+            ..ExperimentsMade::default()
+        });
         let lanes = lanes(&run, 60.0);
+        let lane = lanes.iter().find(|lane| lane.name == "experiments").unwrap();
+        assert!(lane.spans == [(30.0, 60.0)] && lane.is_marked_everywhere());
         let spans = |name: &str| lanes.iter().find(|lane| lane.name == name).map(|l| &l.spans);
         assert_eq!(spans("warm-up"), Some(&vec![(0.0, 5.0)]));
         assert_eq!(spans("checkpoints").map(Vec::len), Some(6));
