@@ -84,6 +84,7 @@ mod postgres_way_in;
 mod processes;
 mod prove;
 mod proxy;
+mod questions;
 mod ranks;
 mod read_files;
 mod recording_mysql;
