@@ -31,7 +31,7 @@ impl LiveServer {
             )
         };
         let listener = TcpListener::bind(address).map_err(refused)?;
-        let gate = Arc::new(Gate::new(listener.local_addr().map_err(refused)?)?);
+        let gate = Arc::new(Gate::new(listener.local_addr().map_err(refused)?, Vec::new())?);
         let admits = Arc::clone(&gate);
         let respond = move |request: &HttpRequest<'_>| self.respond(request, &admits);
         http::serve(listener, "live", respond).map_err(refused)?;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use clap::{ArgMatches, Command};
+use clap::{ArgAction, ArgMatches, Command};
 use parking_lot::Mutex;
 
 use petal_engine::threads::Thread;
@@ -38,7 +38,7 @@ const EXAMPLES: &str = "\
 Examples:
   petal serve petal-results                     prints a URL for a local browser
   petal serve petal-results --address 8080      at a port that stays
-  petal serve /srv/nightly --address 0.0.0.0:8080
+  petal serve /srv/nightly --address 0.0.0.0:8080 --host-name db1.example
 
 Lists every run, sweep, calibration and result of petal costs below DIR: search
 them, open their reports, compare two, download CSV and workbooks. petal only
@@ -68,6 +68,26 @@ pub fn command() -> Command {
             .default_value("0")
             .value_parser(metrics::address),
         )
+        .arg(
+            value(
+                "host-name",
+                "NAME",
+                "Also answer to this name of the host, a proxy or a container; may be given several \
+                 times. Without it petal answers to addresses and localhost, at any port",
+            )
+            .action(ArgAction::Append)
+            .value_parser(host_name),
+        )
+}
+
+fn host_name(text: &str) -> Result<String, String> {
+    let is_part = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+    };
+    match text.split('.').all(is_part) {
+        true => Ok(text.to_owned()),
+        false => Err("must be a name without a port, such as db1.example".to_owned()),
+    }
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
@@ -79,7 +99,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         CommandError::new(Exit::Environment, format!("--address {address}: {error}; {next}"))
     };
     let listener = TcpListener::bind(address).map_err(refused)?;
-    let gate = Gate::new(listener.local_addr().map_err(refused)?)?;
+    let names = matches.get_many::<String>("host-name").into_iter().flatten().cloned().collect();
+    let gate = Gate::new(listener.local_addr().map_err(refused)?, names)?;
     let url = gate.url();
     let warning = gate.warning();
     let (shelf, feeds) = (Mutex::new(shelf), Mutex::default());
