@@ -1,14 +1,17 @@
 //! A small HTTP server: a request, an answer, and the connection is closed. Each peer has a thread and
-//! deadlines, so that a slow one keeps nobody else waiting.
+//! deadlines, and a silent one leaves its place to the next, so that nobody keeps others waiting.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use petal_engine::threads::Thread;
 use petal_report::html;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 
 /// Longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 8 << 10;
@@ -17,8 +20,13 @@ const HEADERS_MAX: usize = 64;
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 /// Time for all bytes of an answer, or of one event, from the moment when it is made.
 const ANSWER_LIMIT: Duration = Duration::from_secs(20);
-/// Peers at once; petal refuses more.
+/// Peers at once. One more takes the place of the peer that has been silent for longest.
 const PEERS_MAX: usize = 16;
+/// Wait for a place; then petal refuses the peer.
+const PLACE_LIMIT: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(2);
+/// The kernel keeps so much of an answer, so that a peer that does not read it holds no place.
+const SENT_BYTES_KEPT: usize = 200 << 10;
 /// Pause after a connection that cannot be accepted, as without a free descriptor.
 const REST: Duration = Duration::from_millis(200);
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -94,20 +102,17 @@ pub fn serve(
     respond: impl Fn(&HttpRequest<'_>) -> HttpAnswer + Send + Sync + 'static,
 ) -> io::Result<()> {
     let respond = Arc::new(respond);
-    let peers = Arc::new(());
+    let peers = Peers::default();
     let answer_all = move || {
-        for peer in listener.incoming() {
-            match peer {
-                // One peer's trouble is not the next one's.
-                Ok(peer) if Arc::strong_count(&peers) <= PEERS_MAX => {
-                    let (respond, counted) = (Arc::clone(&respond), Arc::clone(&peers));
-                    let answer = move || {
-                        let _ = answer(Peer::new(peer), &*respond);
-                        drop(counted);
-                    };
+        for stream in listener.incoming() {
+            match stream {
+                Ok(stream) => {
+                    let Some(peer) = peers.admit(stream) else { continue };
+                    let respond = Arc::clone(&respond);
+                    // One peer's trouble is not the next one's.
+                    let answer = move || drop(answer(peer, &*respond));
                     let _ = Thread::named(name).start(answer);
                 }
-                Ok(_) => {}
                 Err(_) => thread::sleep(REST),
             }
         }
@@ -116,15 +121,63 @@ pub fn serve(
     Ok(())
 }
 
+/// The peers of a server.
+#[derive(Default)]
+struct Peers {
+    /// Peers that may not have asked yet, the oldest first.
+    silent: SilentPeers,
+    /// A count of the peers that are there.
+    places: Arc<()>,
+}
+
+type SilentPeers = Arc<Mutex<VecDeque<Weak<TcpStream>>>>;
+
+impl Peers {
+    /// Returns a peer, if there is a place for it within a moment.
+    fn admit(&self, stream: TcpStream) -> Option<Peer> {
+        let is_full = || Arc::strong_count(&self.places) > PEERS_MAX;
+        let begin = Instant::now();
+        if is_full() {
+            self.leave_one();
+        }
+        while is_full() && begin.elapsed() < PLACE_LIMIT {
+            thread::sleep(LOOK);
+        }
+        let peer = || Peer::new(stream, Arc::clone(&self.silent), Arc::clone(&self.places));
+        (!is_full()).then(peer)
+    }
+
+    /// Closes the connection of the peer that has been silent for longest.
+    fn leave_one(&self) {
+        let mut silent = self.silent.lock();
+        let oldest = std::iter::from_fn(|| silent.pop_front()).find_map(|peer| peer.upgrade());
+        if let Some(stream) = oldest {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
 /// A peer whose reads and writes all end at one deadline.
 struct Peer {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     deadline: Instant,
+    silent: SilentPeers,
+    _place: Arc<()>,
 }
 
 impl Peer {
-    fn new(stream: TcpStream) -> Self {
-        Self { stream, deadline: Instant::now() + REQUEST_LIMIT }
+    fn new(stream: TcpStream, silent: SilentPeers, place: Arc<()>) -> Self {
+        // Without it a peer only keeps its place for longer.
+        let _ = set_socket_send_buffer_size(&stream, SENT_BYTES_KEPT);
+        let stream = Arc::new(stream);
+        silent.lock().push_back(Arc::downgrade(&stream));
+        Self { stream, deadline: Instant::now() + REQUEST_LIMIT, silent, _place: place }
+    }
+
+    /// The peer has asked: it keeps its place until it has its answer.
+    fn has_asked(&mut self) {
+        self.silent.lock().retain(|silent| !std::ptr::eq(silent.as_ptr(), &*self.stream));
+        self.deadline = Instant::now() + ANSWER_LIMIT;
     }
 
     fn left(&self) -> io::Result<Option<Duration>> {
@@ -136,18 +189,18 @@ impl Peer {
 impl Read for Peer {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         self.stream.set_read_timeout(self.left()?)?;
-        self.stream.read(bytes)
+        (&*self.stream).read(bytes)
     }
 }
 
 impl Write for Peer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.set_write_timeout(self.left()?)?;
-        self.stream.write(bytes)
+        (&*self.stream).write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.stream.flush()
+        (&*self.stream).flush()
     }
 }
 
@@ -158,7 +211,10 @@ fn answer(mut peer: Peer, respond: &dyn Fn(&HttpRequest<'_>) -> HttpAnswer) -> i
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(&head) {
-            Ok(parsed) if parsed.is_complete() => break answer_to(&request, respond),
+            Ok(parsed) if parsed.is_complete() => {
+                peer.has_asked();
+                break answer_to(&request, respond);
+            }
             Ok(_) if head.len() < HEAD_BYTES_MAX => {}
             _ => break HttpAnswer::refusal("400 Bad Request", "petal cannot read this request"),
         }
@@ -234,11 +290,63 @@ mod tests {
     }
 
     #[test]
+    fn one_more_peer_takes_the_place_of_the_longest_silent_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let peers = Peers::default();
+        let connect = || {
+            let stream = TcpStream::connect(address).unwrap();
+            (stream, peers.admit(listener.accept().unwrap().0))
+        };
+        let mut connected = Vec::new();
+        for number in 0..PEERS_MAX {
+            let (stream, peer) = connect();
+            let mut peer = peer.unwrap();
+            if number == 0 {
+                peer.has_asked();
+            }
+            peer.deadline += Duration::from_secs(3600);
+            let silent = move || drop(peer.read(&mut [0]));
+            Thread::named("test").start(silent).unwrap();
+            connected.push(stream);
+        }
+        assert!(connect().1.is_some());
+        assert_eq!(connected[1].read(&mut [0]).unwrap(), 0);
+        for kept in [0, 2] {
+            connected[kept].set_nonblocking(true).unwrap();
+            let kind = connected[kept].read(&mut [0]).unwrap_err().kind();
+            assert_eq!(kind, io::ErrorKind::WouldBlock);
+        }
+    }
+
+    #[test]
+    fn peers_that_do_not_ask_or_read_leave_their_places_to_one_that_asks() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let text = "x".repeat(100_000);
+        serve(listener, "test", move |_| HttpAnswer::new(TEXT, text.clone())).unwrap();
+        let connect = || TcpStream::connect(address).unwrap();
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            held.extend((0..PEERS_MAX * 2).map(|_| connect()));
+            assert!(answered(connect()).starts_with("HTTP/1.1 200 OK"));
+            let reads_nothing = || {
+                let mut peer = connect();
+                write!(peer, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+                peer
+            };
+            held.extend((0..PEERS_MAX * 2).map(|_| reads_nothing()));
+            assert!(answered(connect()).starts_with("HTTP/1.1 200 OK"));
+        }
+    }
+
+    #[test]
     fn a_peer_that_trickles_is_left_at_its_deadline() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (accepted, _) = listener.accept().unwrap();
-        let mut peer = Peer { stream: accepted, deadline: Instant::now() };
+        let mut peer = Peer::new(accepted, SilentPeers::default(), Arc::default());
+        peer.deadline = Instant::now();
         (&stream).write_all(b"G").unwrap();
         assert_eq!(peer.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!(peer.write(b"x").unwrap_err().kind(), io::ErrorKind::TimedOut);

@@ -3,45 +3,59 @@
 //! The group's leader is a small watcher, a shell that reads from a pipe whose other end only petal
 //! holds. When petal has ended, even by `kill -9`, the kernel closes that end, and the watcher ends
 //! the group. A parent-death signal would reach only the script and not its child processes.
+//!
+//! A process that leaves the group, as a daemon does, is known by a mark in its environment.
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use petal_model::files;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
 const POLL: Duration = Duration::from_millis(20);
 /// Time between the request that the group end and its kill.
 const GRACE: Duration = Duration::from_secs(2);
-/// Shell command that waits for petal's end, then does the same as [`end`]. It must outlive its own
-/// SIGTERM.
-const WATCH: &str = "trap '' HUP INT TERM; read -r _; kill -TERM 0; sleep 2; kill -KILL 0";
+/// Shell command that waits for petal's end, then does the same as [`Watcher::end`], for the mark in
+/// its first parameter. It must outlive its own SIGTERM.
+const WATCH: &str = r#"trap '' HUP INT TERM
+marked() {
+    for it in $(grep -lsF "$1" /proc/[0-9]*/environ); do
+        it=${it#/proc/}; kill "-$2" "${it%/environ}"
+    done
+}
+read -r _; kill -TERM 0; marked "$1" TERM; sleep 2; marked "$1" KILL; kill -KILL 0"#;
+/// Variable with the mark.
+const MARK: &str = "PETAL_GROUP";
 
 /// Process group of a run's scripts. It is created for the first script.
 #[derive(Default)]
 pub struct HookGroup {
-    watcher: Mutex<Option<Child>>,
+    watcher: Mutex<Option<Watcher>>,
 }
 
 impl HookGroup {
-    /// Returns the group's number, in which a command is to be started.
-    pub fn id(&self) -> io::Result<i32> {
+    /// Lets a command start in the group.
+    pub fn take(&self, command: &mut Command) -> io::Result<()> {
         let mut watcher = self.watcher.lock();
-        if watcher.is_none() {
-            *watcher = Some(start_watcher()?);
-        }
-        Ok(watcher.as_ref().map_or(0, |watcher| watcher.id().cast_signed()))
+        let started = match watcher.take() {
+            Some(started) => started,
+            None => Watcher::start()?,
+        };
+        let started = watcher.insert(started);
+        command.process_group(started.child.id().cast_signed()).env(MARK, &started.mark);
+        Ok(())
     }
 
     /// Ends all processes of the group: first by a request, then by a kill.
     pub fn end(&self) {
-        if let Some(mut watcher) = self.watcher.lock().take() {
-            end(&mut watcher);
+        if let Some(watcher) = self.watcher.lock().take() {
+            watcher.end();
         }
     }
 }
@@ -52,35 +66,72 @@ impl Drop for HookGroup {
     }
 }
 
-fn start_watcher() -> io::Result<Child> {
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", WATCH]).env_clear().env("PATH", "/usr/bin:/bin").process_group(0);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+/// The group's first process.
+struct Watcher {
+    child: Child,
+    /// A text that no other group's processes have.
+    mark: String,
 }
 
-fn end(watcher: &mut Child) {
-    let id = watcher.id();
-    // They may have ended in the meantime.
-    let signal = |signal| {
-        Pid::from_raw(id.cast_signed()).map(|group| kill_process_group(group, signal).is_ok())
-    };
-    if has_others(id) {
-        signal(Signal::TERM);
-        let began = Instant::now();
-        while has_others(id) && began.elapsed() < GRACE {
-            thread::sleep(POLL);
-        }
+impl Watcher {
+    fn start() -> io::Result<Self> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mark = format!("{}-{}", std::process::id(), now.as_nanos());
+        let mut command = Command::new("/bin/sh");
+        let marked = format!("{MARK}={mark}");
+        command.args(["-c", WATCH, "petal", &marked]).env_clear().env("PATH", "/usr/bin:/bin");
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Self { child: command.process_group(0).spawn()?, mark })
     }
-    // The watcher was not reaped yet, so that no other process can have its number.
-    signal(Signal::KILL);
-    let _ = watcher.wait();
+
+    fn end(mut self) {
+        let group = self.child.id();
+        // They may have ended in the meantime.
+        let signal = |signal| {
+            Pid::from_raw(group.cast_signed())
+                .map(|group| kill_process_group(group, signal).is_ok());
+            for process in marked(&self.mark) {
+                let _ = pidfd_send_signal(process, signal);
+            }
+        };
+        let has_others = || has_others(group) || marked(&self.mark).next().is_some();
+        if has_others() {
+            signal(Signal::TERM);
+            let began = Instant::now();
+            while has_others() && began.elapsed() < GRACE {
+                thread::sleep(POLL);
+            }
+        }
+        // The watcher was not reaped yet, so that no other process can have its number.
+        signal(Signal::KILL);
+        let began = Instant::now();
+        while has_others() && began.elapsed() < GRACE {
+            thread::sleep(POLL);
+            signal(Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// The processes with this mark, except the watcher.
+fn marked(mark: &str) -> impl Iterator<Item = OwnedFd> {
+    let marked = format!("{MARK}={mark}").into_bytes();
+    processes().filter_map(move |process| {
+        // The number may be of another process by now: only this handle is signalled.
+        let handle = pidfd_open(Pid::from_raw(process.cast_signed())?, PidfdFlags::empty()).ok()?;
+        let environment = files::read(format!("/proc/{process}/environ")).ok()?;
+        environment.split(|byte| *byte == 0).any(|variable| variable == marked).then_some(handle)
+    })
+}
+
+fn processes() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// True if another process of the group is alive, apart from the leader.
 fn has_others(group: u32) -> bool {
-    let Ok(processes) = fs::read_dir("/proc") else { return true };
-    let ids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    ids.filter(|id: &u32| *id != group).any(|id| is_alive_in(group, id))
+    processes().filter(|id| *id != group).any(|id| is_alive_in(group, id))
 }
 
 /// Reads state and group from <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>.
@@ -97,38 +148,63 @@ mod tests {
 
     fn start(group: &HookGroup, body: &str) -> Child {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", body]).process_group(group.id().unwrap());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
+        group.take(&mut command).unwrap();
+        command.args(["-c", body]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
     }
+
+    fn id_and_mark(group: &HookGroup) -> (u32, String) {
+        let watcher = group.watcher.lock();
+        let watcher = watcher.as_ref().unwrap();
+        (watcher.child.id(), watcher.mark.clone())
+    }
+
+    /// Processes in the group, and outside of it.
+    const LEFT: &str =
+        "sleep 600 & sleep 600 & setsid sleep 600 & setsid sh -c 'trap \"\" TERM; sleep 600' &";
 
     #[test]
     fn processes_left_by_a_script_end_with_the_group() {
         let group = HookGroup::default();
-        let id = group.id().unwrap();
-        assert!(start(&group, "sleep 600 & sleep 600 &").wait().unwrap().success());
-        assert!(has_others(id.cast_unsigned()));
+        assert!(start(&group, LEFT).wait().unwrap().success());
+        let (id, mark) = id_and_mark(&group);
+        assert!(has_others(id));
+        let began = Instant::now();
+        // The second one outside of the group has a child.
+        while marked(&mark).count() < 5 {
+            assert!(began.elapsed() < Duration::from_secs(60), "they do not start");
+            thread::sleep(POLL);
+        }
         drop(group);
-        assert!(!has_others(id.cast_unsigned()));
+        assert!(!has_others(id) && marked(&mark).next().is_none());
     }
 
     #[test]
     fn a_group_is_created_again_after_its_end() {
         let group = HookGroup::default();
-        let first = group.id().unwrap();
-        assert_eq!(group.id().unwrap(), first);
+        start(&group, "exit 0").wait().unwrap();
+        let first = id_and_mark(&group);
+        start(&group, "exit 0").wait().unwrap();
+        assert_eq!(id_and_mark(&group), first);
         group.end();
         assert!(start(&group, "exit 0").wait().unwrap().success());
+        assert_ne!(id_and_mark(&group), first);
     }
 
     #[test]
     fn the_watcher_ends_the_group_when_petals_end_of_the_pipe_is_closed() {
         let group = HookGroup::default();
-        let id = group.id().unwrap().cast_unsigned();
-        let mut script = start(&group, "sleep 600");
-        drop(group.watcher.lock().as_mut().unwrap().stdin.take());
+        let mut script = start(&group, "setsid sleep 600 & sleep 600");
+        let (id, mark) = id_and_mark(&group);
+        let began = Instant::now();
+        while marked(&mark).count() < 3 {
+            assert!(began.elapsed() < Duration::from_secs(60), "they do not start");
+            thread::sleep(POLL);
+        }
+        let mut watcher = group.watcher.lock().take().unwrap();
+        drop(watcher.child.stdin.take());
         assert!(!script.wait().unwrap().success());
         // The watcher ends last.
-        assert!(!group.watcher.lock().as_mut().unwrap().wait().unwrap().success());
-        assert!(!has_others(id));
+        assert!(!watcher.child.wait().unwrap().success());
+        assert!(!has_others(id) && marked(&mark).next().is_none());
     }
 }

@@ -7,7 +7,7 @@
 //! exits 0 (such as a monitor, to be ended at `post`) continue until the run's end.
 
 use std::io::{self, BufRead as _, BufReader, Read as _};
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -61,7 +61,7 @@ pub fn call(
     let began = Instant::now();
     let Waiting { limit, named_after, give_up, .. } = *waiting;
     let name = format!("hook-{moment}.log");
-    let started = group.id().and_then(|group| start(script, moment, folder, &name, group));
+    let started = start(script, moment, folder, &name, group);
     let shown = script.display();
     let printed = format!("its output is in {}", folder.path().join(&name).display());
     let mut child = started.map_err(|error| {
@@ -124,7 +124,7 @@ fn start(
     moment: &str,
     folder: &RecordFolder,
     output: &str,
-    group: i32,
+    group: &HookGroup,
 ) -> io::Result<Child> {
     if let Some(moved) = folder.moved_words() {
         return Err(io::Error::other(moved));
@@ -136,8 +136,8 @@ fn start(
         .env("PETAL_RUN_DIR", std::path::absolute(folder.path())?)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
-        .stderr(log)
-        .process_group(group);
+        .stderr(log);
+    group.take(&mut command)?;
     secrets::remove_from(&mut command);
     let began = Instant::now();
     loop {

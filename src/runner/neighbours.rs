@@ -3,10 +3,9 @@
 //! has passed.
 //!
 //! A command runs in a separate process group, which ends with its slot, and with petal, however
-//! petal ends.
+//! petal ends; so do processes that leave the group.
 
 use std::io;
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -317,7 +316,8 @@ fn work_by_program(
         command.env("PETAL_RUN_DIR", std::path::absolute(folder.path())?);
     }
     loop {
-        let mut child = command.process_group(group.id()?).spawn()?;
+        group.take(&mut command)?;
+        let mut child = command.spawn()?;
         let began = Instant::now();
         let began_ns = slot.now_ns();
         slot.ready();

@@ -120,7 +120,8 @@ fn a_neighbour_that_fails_at_once_has_no_price_and_ends_the_run() {
 fn a_signal_keeps_what_was_measured_and_no_end_of_petal_leaves_a_neighbour() {
     let work = Workplace::loaded(1, "16M");
     let pid = work.path("pid");
-    let with = "echo $$ > pid; sleep 600";
+    // It leaves the group of processes, as a daemon does.
+    let with = "setsid -f sh -c 'echo $$ > pid; exec sleep 600'; sleep 600";
     let start = || {
         let _ = std::fs::remove_file(&pid);
         let more = ["--rate", "100", "--with", with, "--with", "none", "--pairs", "50"];

@@ -1,9 +1,11 @@
 //! Other users' code in MySQL and MariaDB, which petal's statements must not enter, and limits of
 //! users and servers by which a load or a run would fail after its work.
 
+use std::thread;
+
 use crate::mysql::load;
 use crate::server_mysql::{Server, is_there, shared};
-use crate::support::Workplace;
+use crate::support::{Workplace, until};
 
 #[test]
 fn another_body_of_the_routine_is_replaced_and_others_code_on_tables_refused() {
@@ -109,4 +111,13 @@ fn limits_of_users_and_servers_neither_end_a_load_nor_are_found_after_it() {
     let run =
         ["run", "--db", &url, "--work-loop", "600", "--work-unit", "1", "--update-pct", "100"];
     work.petal([&run[..], &["--redo-stress", "heavy"]].concat()).exits(0);
+    // Nor does a limit end the statements before a run, which may wait for much longer.
+    thread::scope(|scope| {
+        scope.spawn(|| server.sql("limited", "LOCK TABLES petal1_cf1 WRITE; SELECT SLEEP(2)"));
+        let sleeping =
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE info = 'SELECT SLEEP(2)'";
+        until("the lock", || server.sql("", sleeping)[0][0] == "1");
+        let run = run.map(|arg| if arg == url { brief.as_str() } else { arg });
+        work.petal([&run[..], &["--redo-stress", "lite"]].concat()).exits(0);
+    });
 }

@@ -212,13 +212,38 @@ fn slow_many_and_vanishing_readers_keep_no_other_waiting() {
     drop(asks());
     served.page(&link);
     drop(slow);
-    // Sixteen say nothing: the next one is refused until they leave.
-    crate::support::until("a peer is refused", || {
-        let connect = |_| TcpStream::connect(&served.address).unwrap();
-        let _silent: Vec<TcpStream> = (0..16).map(connect).collect();
-        served.get("").0.is_empty()
-    });
-    crate::support::until("a peer is admitted", || served.get("").0.contains("200 OK"));
+    let connect = |_| TcpStream::connect(&served.address).unwrap();
+    let _silent: Vec<TcpStream> = (0..40).map(connect).collect();
+    served.page("");
+}
+
+#[test]
+fn a_server_at_all_addresses_is_reached_by_its_url_a_tunnel_and_a_name() {
+    let work = Workplace::new();
+    let said = work.path("url");
+    fs::create_dir(work.path("r")).unwrap();
+    let args = ["serve", "r", "--address", "0.0.0.0:0", "--host-name"];
+    work.petal([&args[..], &["db1:80"]].concat()).exits(2).telling(&["a name without a port"]);
+    let mut running = work
+        .petal([&args[..4], &["--host-name", "db1.test"]].concat())
+        .into(File::create(&said).unwrap())
+        .start();
+    let read = || fs::read_to_string(&said).unwrap_or_default();
+    running.until("it prints its URL", || read().ends_with("/\n"));
+    let url = read();
+    let (name, root) =
+        url.trim().strip_prefix("http://db1.test:").unwrap().split_once('/').unwrap();
+    let served = Served { running, address: format!("127.0.0.1:{name}"), root: format!("/{root}") };
+    for (host, status) in [
+        (format!("db1.test:{name}"), "200"),
+        ("localhost:9999".to_owned(), "200"),
+        ("172.17.0.1:9000".to_owned(), "200"),
+        ("evil.example".to_owned(), "403"),
+    ] {
+        let asked = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", served.root);
+        let (head, _) = served.send(&asked);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{host}: {head}");
+    }
 }
 
 /// A folder of hostile names and texts next to a run.

@@ -11,7 +11,7 @@ use crate::engine_postgres::load;
 use crate::facts::{changed_in_run, finding};
 use crate::server_mysql;
 use crate::server_postgres::{Server, is_there, shared};
-use crate::support::{Ended, Petal, Workplace, record, until};
+use crate::support::{Ended, Mount, Petal, Workplace, record, until};
 
 /// A server of its own, with one entry that a sweep changes and one that it does not.
 struct Changed {
@@ -254,6 +254,28 @@ fn a_strangers_journal_stores_nothing_but_permitted_settings() {
         it.restore("theirs", &["--force"]).exits(2).telling(&[words]);
         it.is_as_before();
     }
+}
+
+/// The server has its settings, and the message says so, though the journal cannot be closed.
+#[test]
+fn settings_that_are_put_back_on_a_full_disk_are_not_reported_as_lost() {
+    let (Some(it), Some(disk)) = (Changed::new(), Mount::tmpfs("size=4k,mode=755")) else { return };
+    let mut client = it.server.client("swept");
+    let sql = "SELECT system_identifier FROM pg_control_system()";
+    let id: i64 = client.query_one(sql, &[]).unwrap().get(0);
+    client.batch_execute("ALTER SYSTEM SET work_mem = '5MB'").unwrap();
+    client.batch_execute("SELECT pg_reload_conf()").unwrap();
+    let changed =
+        json!({"name": "work_mem", "stored": "3MB", "in_effect": "3072", "values": ["5MB"]});
+    let journal = json!({
+        "format": "petal-server-settings/1", "db": it.server.url("swept"), "place": "x",
+        "server": format!("system identifier {}", id.cast_unsigned()),
+        "changed_at": "2026-01-01T00:00:00Z", "restored_at": null, "settings": [changed],
+    });
+    fs::write(disk.path("server-settings.json"), journal.to_string()).unwrap();
+    let told = ["the server has its original settings again", "does not say so"];
+    it.restore(disk.path("").to_str().unwrap(), &[]).exits(3).telling(&told);
+    it.is_as_before();
 }
 
 /// The page has petal's lists, and servers have the settings in them.

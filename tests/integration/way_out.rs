@@ -1,6 +1,7 @@
 //! A way out of every wait: whatever does not go on is named with its statement and event after ten
 //! seconds, and a signal ends it.
 
+use std::fs::File;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -26,6 +27,21 @@ fn a_worker_that_does_not_hear_ends_at_the_second_signal_25_seconds_after_the_fi
     run.until_it_says("another signal ends it at once");
     signal(run.supervisor(), Signal::TERM);
     run.ends().exited(1).telling(&["ended at once"]);
+}
+
+#[test]
+fn a_mapped_file_that_cannot_be_read_is_named_when_the_kernel_ends_petal() {
+    let work = Workplace::new();
+    let load = ["setup", "-s", "1", "--scale", "8M", "--scan-table-sz", "0", "--db", "lmdb:l"];
+    work.petal(load).exits(0);
+    let run = ["run", "--run-time", "100", "--update-pct", "0", "--db", "lmdb:l"];
+    let mut run = work.petal(run).start();
+    run.until("a second of a run", || !work.journal().is_empty());
+    File::options().write(true).open(work.path("l/petal1.lmdb")).unwrap().set_len(1 << 16).unwrap();
+    let ended = run.ends();
+    assert_eq!(ended.code, None, "{}", ended.stderr);
+    ended.telling(&["SIGBUS", "could not be read or was cut", "petal report FOLDER"]);
+    work.petal(["report", work.run_folder().to_str().unwrap()]).exits(0);
 }
 
 fn setup(work: &Workplace, url: &str) -> Running {

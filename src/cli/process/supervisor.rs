@@ -9,7 +9,7 @@ use std::process::{Child, ExitCode, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGKILL};
+use signal_hook::consts::{SIGBUS, SIGCHLD, SIGINT, SIGKILL};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::{emulate_default_handler, signal_name};
 
@@ -37,6 +37,10 @@ const MESSAGE_LIMIT: Duration = Duration::from_secs(1);
 const ENDED_AT_ONCE: &str = "petal: ended at once. Its record is complete up to the data in its folder \
     (petal report FOLDER); data may be half loaded or half dropped; petal restore-settings puts back \
     the settings that a sweep changed";
+
+const SIGBUS_WORDS: &str = "petal: its process was ended by SIGBUS: a file that it maps into memory, as \
+    LMDB's, could not be read or was cut; see the kernel's log (dmesg). The record is complete up to \
+    the data in its folder (petal report FOLDER)";
 
 /// Starts the worker and waits for its end; None if it cannot be started.
 pub fn supervise(arguments: &[OsString], shown: &[OsString]) -> Option<ExitCode> {
@@ -227,9 +231,13 @@ fn ended(status: ExitStatus) -> ExitCode {
         return u8::try_from(code).map_or(Exit::Failed.into(), ExitCode::from);
     }
     let signal = status.signal().unwrap_or(SIGINT);
-    if signal == SIGKILL {
-        say("petal: its process was killed (SIGKILL), as the kernel does when memory ends"
-            .to_owned());
+    match signal {
+        SIGKILL => {
+            say("petal: its process was killed (SIGKILL), as the kernel does when memory ends"
+                .to_owned());
+        }
+        SIGBUS => say(SIGBUS_WORDS.to_owned()),
+        _ => {}
     }
     if emulate_default_handler(signal).is_err() {
         let name = signal_name(signal).unwrap_or("a signal");
