@@ -15,6 +15,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::threads::Thread;
 
+/// Only servers whose engine takes it have such a program.
+const PARAMETER: &str = "PASSWORD_COMMAND";
 /// Maximum time for the program.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Connections that begin within this time have the same password. A token is valid for longer.
@@ -65,7 +67,7 @@ impl PasswordCommand {
         *printed = None;
         let password = self.run().map_err(|why| {
             let arguments = self.arguments.join(" ");
-            format!("PASSWORD_COMMAND {} {arguments}: {why}", self.program.display())
+            format!("{PARAMETER} {} {arguments}: {why}", self.program.display())
         })?;
         *printed = Some((Instant::now(), password.clone()));
         Ok(password)
