@@ -146,16 +146,14 @@ fn one_line(text: String) -> Result<Secret, String> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
 
     fn command(folder: &Path, body: &str) -> PasswordCommand {
         let program = folder.join("password.sh");
-        fs::write(
-            &program,
-            format!("#!/bin/sh\necho asked >>{}/asked\n{body}\n", folder.display()),
-        )
-        .unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        let text = format!("#!/bin/sh\necho asked >>{}/asked\n{body}\n", folder.display());
+        // Not open for writing here: a child of another test would hold it, and it could not start.
+        let write = "printf %s \"$1\" >\"$0\" && chmod 700 \"$0\"";
+        let written = Command::new("sh").args(["-c", write]).arg(&program).arg(text).status();
+        assert!(written.unwrap().success());
         PasswordCommand::new(&program, "db.example", 5432, "petal")
     }
 
