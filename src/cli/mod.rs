@@ -163,6 +163,7 @@ pub fn main() -> ExitCode {
         Ok(matches) => matches,
         Err(error) => return usage(error, &arguments.all),
     };
+    ranks::note_share(&matches);
     if let Some(exit) = arguments.supervise(&matches) {
         return exit;
     }

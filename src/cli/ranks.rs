@@ -1,12 +1,26 @@
 //! Detects an MPI launcher that started this petal as one of several.
 
 use std::env;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::ArgMatches;
+use petal_model::workload::share::Share;
 
 use super::failure::CommandError;
 
 /// Commands that work on a database or a device, and are not for several ranks.
 const ALONE: [&str; 8] =
     ["setup", "calibrate", "costs", "interfere", "replay", "demo", "drop", "restore-settings"];
+
+/// True after a caller named this host's share: the launcher then only started petal.
+static HAS_SHARE: AtomicBool = AtomicBool::new(false);
+
+/// Notes whether the caller named this host's share.
+pub fn note_share(matches: &ArgMatches) {
+    let of_command = matches.subcommand().map(|(_, matches)| matches);
+    let share = of_command.and_then(|of| of.try_get_one::<Share>("share").ok().flatten());
+    HAS_SHARE.store(share.is_some(), Ordering::Relaxed);
+}
 
 /// True of the petal that speaks for all that a launcher started; the others only work.
 pub fn is_first() -> bool {
@@ -51,5 +65,5 @@ pub fn launched() -> Option<(&'static str, Ranks)> {
     reported("PMI_SIZE", "PMI_RANK")
         .or_else(|| reported("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"))
         .or_else(by_pmix)
-        .filter(|(_, ranks)| ranks.size > 1)
+        .filter(|(_, ranks)| ranks.size > 1 && !HAS_SHARE.load(Ordering::Relaxed))
 }

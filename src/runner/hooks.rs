@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use super::hook_group::HookGroup;
 use super::secrets;
 use petal_model::record::{HookCall, HookValue, RecordFolder};
+use petal_model::settings::printable::printable_line;
 use petal_model::settings::trust;
 
 const POLL: Duration = Duration::from_millis(20);
@@ -96,11 +97,19 @@ pub fn call(
             words(status)
         )));
     }
+    let (values, unread) = values(folder, &name);
+    if let Some(line) = &unread {
+        (waiting.note)(&format!(
+            "EXTERNAL_SCRIPT {shown}, {name}: the value of {} is not known: write name=value unit, \
+             such as array_busy=12.5 percent",
+            printable_line(line)
+        ));
+    }
     Ok(HookCall {
         moment: moment.to_owned(),
         exit_code: status.code(),
         seconds: began.elapsed().as_secs_f64(),
-        values: values(folder, &name),
+        values,
         output: name,
     })
 }
@@ -184,26 +193,71 @@ pub(super) fn words(status: ExitStatus) -> String {
     }
 }
 
-/// Reads the lines `name=value unit` of a file; the unit may be missing. Other lines are ignored.
-fn values(folder: &RecordFolder, output: &str) -> Vec<HookValue> {
+/// Reads the lines `name=value unit` of a file; the unit may be missing. Also returns the first line
+/// whose value is meant as a number and cannot be read. Other lines are ignored.
+fn values(folder: &RecordFolder, output: &str) -> (Vec<HookValue>, Option<String>) {
     let file = folder.opened().and_then(|folder| folder.read(output.as_ref()));
-    let Ok(file) = file else { return Vec::new() };
+    let Ok(file) = file else { return Default::default() };
     let lines = BufReader::new(file.take(VALUES_BYTES_MAX)).split(b'\n').map_while(Result::ok);
     let short = lines.filter(|line| line.len() <= LINE_BYTES_MAX);
-    short.filter_map(|line| value(&String::from_utf8_lossy(&line))).take(VALUES_MAX).collect()
+    let mut unread = None;
+    let read = short.filter_map(|line| {
+        let value = value(&String::from_utf8_lossy(&line))?;
+        value.map_err(|line| unread.get_or_insert(line).clone()).ok()
+    });
+    (read.take(VALUES_MAX).collect(), unread)
 }
 
-fn value(line: &str) -> Option<HookValue> {
-    let (name, rest) = line.trim().split_once('=')?;
-    let mut words = rest.split_whitespace();
-    let value: f64 = words.next()?.parse().ok().filter(|value: &f64| value.is_finite())?;
-    let unit = words.collect::<Vec<_>>().join(" ");
+/// Reads a line with a value; None for another line. The error is a line whose number is not known.
+fn value(line: &str) -> Option<Result<HookValue, String>> {
+    let line = line.trim();
+    let (name, rest) = line.split_once('=')?;
+    let (name, rest) = (name.trim(), rest.trim());
     let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
-    (!name.is_empty() && name.chars().all(is_word)).then(|| HookValue {
-        name: name.to_owned(),
-        value,
-        unit,
+    if name.is_empty() || !name.chars().all(is_word) {
+        return None;
+    }
+    let end = rest.find(|c: char| !is_of_number(c)).unwrap_or(rest.len());
+    let first = rest.split_whitespace().next().unwrap_or("");
+    // Names of numbers, and numbers in a form such as 1e3.
+    let is_named = first.parse::<f64>().is_ok();
+    let (number, unit) = if is_named { rest.split_at(first.len()) } else { rest.split_at(end) };
+    if !is_named && !number.contains(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let unit = unit.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_unit = !unit.starts_with(|c: char| c.is_ascii_punctuation() && c != '%');
+    Some(match hook_number(number).filter(|_| is_unit) {
+        Some(value) => Ok(HookValue { name: name.to_owned(), value, unit }),
+        None => Err(line.to_owned()),
     })
+}
+
+fn is_of_number(c: char) -> bool {
+    c.is_ascii_digit() || matches!(c, '.' | ',' | '+' | '-')
+}
+
+/// Reads a number with a decimal point or comma. One of several kinds of separators is the last one's;
+/// a single comma before three digits may be either, and is not known.
+fn hook_number(text: &str) -> Option<f64> {
+    let (commas, points) = (text.matches(',').count(), text.matches('.').count());
+    let is_grouped = |separator: char| {
+        let mut groups = text.rsplit([',', '.']).map(str::len);
+        let last = text.rfind(separator).map_or(0, |at| text.len() - at - 1);
+        last > 0 && groups.nth(1).is_some_and(|length| length == 3)
+    };
+    let plain = match (commas, points) {
+        (0, _) => text.to_owned(),
+        (1, 0) if text.rsplit(',').next().is_some_and(|digits| digits.len() != 3) => {
+            text.replace(',', ".")
+        }
+        (1, _) if text.rfind(',') > text.rfind('.') && is_grouped(',') => {
+            text.replace('.', "").replace(',', ".")
+        }
+        (_, 1) if text.rfind('.') > text.rfind(',') && is_grouped('.') => text.replace(',', ""),
+        _ => return None,
+    };
+    plain.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
 #[cfg(test)]
@@ -298,6 +352,47 @@ mod tests {
         assert_eq!(call.values, [value("array_cpu", 42.5, "%"), value("used", 7.0, "")]);
         let kept = fs::read_to_string(folder.path().join(&call.output)).unwrap();
         assert!(kept.starts_with(&format!("at pre in {}", folder.path().display())), "{kept}");
+    }
+
+    #[test]
+    fn numbers_of_any_locale_are_read_or_their_line_is_named() {
+        let read = |line: &str| {
+            let value = value(line).map(|read| read.map(|it| (it.value, it.unit)).ok());
+            value.map(|read| read.map(|(value, unit)| format!("{value} {unit}")))
+        };
+        for (line, expected) in [
+            ("array_busy=12,5 percent", "12.5 percent"),
+            ("array_mb=1.234,5 MB", "1234.5 MB"),
+            ("array_mb=1,234.5 MB", "1234.5 MB"),
+            ("array_mb=1.234.567,5 MB", "1234567.5 MB"),
+            ("cache_hit=98,7%", "98.7 %"),
+            ("spaced = 4 ms", "4 ms"),
+            ("crlf=3 ms\r\n", "3 ms"),
+            ("L\u{c4}NGE=1 m", "1 m"),
+            ("sci=1e3 us", "1000 us"),
+            ("low=-0,25", "-0.25 "),
+            ("size=7GB", "7 GB"),
+        ] {
+            assert_eq!(read(line), Some(Some(expected.to_owned())), "{line}");
+        }
+        for unread in ["inf=inf us", "nan=nan us", "n=1,234 IOPS", "n=1,2,3", "n=1.2.3", "n=10:20"]
+        {
+            assert_eq!(read(unread), Some(None), "{unread}");
+        }
+        for other in ["bad value=1", "PATH=/usr/bin", "=3", "plain", "mode=-x"] {
+            assert_eq!(read(other), None, "{other}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let script = script(folder.path(), "echo n=1,234 IOPS; echo busy=12,5 %");
+        let named = Cell::new(0);
+        let note = |line: &str| {
+            assert!(line.contains("the value of n=1,234 IOPS is not known"), "{line}");
+            named.set(named.get() + 1);
+        };
+        let folder = RecordFolder::open(folder.path());
+        let waiting = Waiting { note: &note, ..WAITING };
+        let called = call(&script, "post", &folder, &HookGroup::default(), &waiting).unwrap();
+        assert_eq!((called.values.len(), called.values[0].value, named.get()), (1, 12.5, 1));
     }
 
     #[test]

@@ -20,7 +20,10 @@ fn start(work: &Workplace, of: usize, args: &[&str], at: &str) -> Vec<Running> {
     let shares = (1..=of).map(|number| {
         let (share, name) = (format!("{number}/{of}"), format!("share{number}"));
         let more = ["run", "--share", &share, "--start-at", at, "--name", &name];
-        work.petal([&more[..], args].concat()).start()
+        // Slurm sets these for each program that srun starts.
+        let rank = (number - 1).to_string();
+        let petal = work.petal([&more[..], args].concat());
+        petal.env("PMI_SIZE", of.to_string()).env("PMI_RANK", rank).start()
     });
     shares.collect()
 }

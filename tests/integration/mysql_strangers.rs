@@ -94,6 +94,9 @@ fn limits_of_users_and_servers_neither_end_a_load_nor_are_found_after_it() {
     work.petal(&setup).exits(3).telling(&["max_allowed_packet=16384", "SET GLOBAL"]);
     assert!(server.sql("limited", "SHOW TABLES").is_empty());
     server.sql("", "SET GLOBAL max_allowed_packet = 1048576");
+    let limits = "sql_select_limit = 1, GLOBAL sql_big_selects = 0, GLOBAL max_join_size = 10, \
+                  GLOBAL sql_safe_updates = 1, GLOBAL completion_type = 2";
+    server.sql("", &format!("SET GLOBAL {limits}"));
     if server.sql("", "SELECT VERSION()")[0][0].contains("MariaDB") {
         server.sql("", "SET GLOBAL enforce_storage_engine = 'MyISAM'");
         work.petal(&setup).exits(3).telling(&["enforce_storage_engine = NULL"]);

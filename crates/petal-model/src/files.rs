@@ -50,9 +50,18 @@ pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 
 /// Reads a regular file of text.
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
-    let mut text = String::new();
-    regular(path)?.read_to_string(&mut text)?;
-    Ok(text)
+    String::from_utf8(read(path)?).map_err(|error| not_text(error.as_bytes()))
+}
+
+/// Why these bytes are no text, if they are UTF-16; Windows writes such files.
+pub fn utf16_words(bytes: &[u8]) -> Option<&'static str> {
+    let is_marked = [[0xff, 0xfe], [0xfe, 0xff]].iter().any(|mark| bytes.starts_with(mark));
+    is_marked.then_some("it is UTF-16 text; write it in UTF-8 (iconv -f UTF-16 -t UTF-8)")
+}
+
+fn not_text(bytes: &[u8]) -> io::Error {
+    let words = utf16_words(bytes).unwrap_or("stream did not contain valid UTF-8");
+    io::Error::new(io::ErrorKind::InvalidData, words)
 }
 
 /// Reads a text of the kernel or of root, such as `/proc/stat` or `/etc/passwd`. No other user can
@@ -294,6 +303,18 @@ mod tests {
         assert!(!moved.join("below").exists());
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
         assert_eq!(folder.moved_from(&path), Some(moved));
+    }
+
+    #[test]
+    fn a_file_of_utf_16_is_named_as_such() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("file");
+        for (bytes, words) in [(&b"\xff\xfeA\0"[..], "UTF-16"), (b"\xfe\xff\0A", "UTF-16")] {
+            fs::write(&path, bytes).unwrap();
+            assert!(text(&path).unwrap_err().to_string().contains(words));
+        }
+        fs::write(&path, b"\xe4").unwrap();
+        assert!(text(&path).unwrap_err().to_string().contains("valid UTF-8"));
     }
 
     #[test]

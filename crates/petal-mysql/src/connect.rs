@@ -380,13 +380,16 @@ fn refuse_pooler(client: &mut Client) -> Result<(), Error> {
 
 /// The first settings of every connection. In a run the text of UPDATEs needs no conversion. The
 /// coordinator of a long load and the one of a profile are idle for longer than any server allows
-/// by default; MariaDB also has limits for idle transactions.
+/// by default; MariaDB also has limits for idle transactions. Values of the server or the account would
+/// cut answers, refuse statements, or end a connection at its commit.
 fn first_settings(lock_limit: Duration) -> String {
     format!(
         "SET NAMES latin1, SESSION autocommit = 1, SESSION time_zone = '+00:00', \
          SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
          SESSION wait_timeout = {IDLE_LIMIT_S}, \
-         SESSION lock_wait_timeout = {} \
+         SESSION lock_wait_timeout = {}, \
+         SESSION sql_select_limit = 18446744073709551615, SESSION sql_big_selects = 1, \
+         SESSION sql_safe_updates = 0, SESSION completion_type = 0 \
          /*M!100300 , SESSION idle_transaction_timeout = 0, \
          SESSION idle_readonly_transaction_timeout = 0, \
          SESSION idle_write_transaction_timeout = 0 */",

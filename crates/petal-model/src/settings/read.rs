@@ -249,7 +249,10 @@ fn read_text(path: &Path, is_named: bool) -> Result<String, String> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err("it is larger than 1 MiB".to_owned());
     }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    match files::utf16_words(&bytes) {
+        Some(words) => Err(words.to_owned()),
+        None => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+    }
 }
 
 /// Settings with each parameter as chosen; those that were refused keep their default.
