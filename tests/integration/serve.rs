@@ -316,8 +316,8 @@ fn the_list_of_500_records_is_searched_ticked_and_compared_in_a_browser() {
         assert_eq!(browser.complaints(), Vec::<String>::new());
         browser.value("document.querySelector('#ticked button').click()");
         browser.until("document.title.includes('compar') && document.readyState === 'complete'");
-        let charts = "document.querySelectorAll('#change .plot').length";
-        assert!(browser.value(charts).as_u64().unwrap() > 0, "no comparison");
+        let rows = "document.querySelectorAll('#change tbody tr').length";
+        assert!(browser.value(rows).as_u64().unwrap() > 0, "no comparison");
         assert_eq!(browser.value(fits), true, "the comparison is wider than {width} px");
         let outside = browser.requests();
         assert!(outside.iter().all(|url| url.starts_with("data:") || url.contains(&served.root)));
