@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -35,17 +36,29 @@ fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/versions.md")
 }
 
+/// Only `make versions` needs every server: `make test` also runs without the network.
+fn is_not_here(why: &str) {
+    match is_long() {
+        true => skip(why),
+        false => {
+            let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
+        }
+    }
+}
+
 /// The server's programs, if they were downloaded.
 fn programs(name: &str) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/servers").join(name);
     if !folder.is_dir() {
-        skip(&format!("{name} is not there: python3 scripts/get-servers.py {name} downloads it"));
+        is_not_here(&format!(
+            "{name} is not there: python3 scripts/get-servers.py {name} downloads it"
+        ));
         return None;
     }
     // Root's tests start servers as another user.
     let is_closed = |folder: &Path| folder.metadata().unwrap().mode() & 1 == 0;
     if rustix::process::geteuid().is_root() && folder.ancestors().any(is_closed) {
-        skip(&format!("{}: not readable for the user of a server", folder.display()));
+        is_not_here(&format!("{}: not readable for the user of a server", folder.display()));
         return None;
     }
     Some(folder.join("bin"))
