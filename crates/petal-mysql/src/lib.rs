@@ -41,6 +41,7 @@ mod page_layout;
 pub mod permitted_settings;
 mod placement;
 mod plan;
+mod privileges;
 mod resets;
 mod rows;
 mod schema;
@@ -330,7 +331,7 @@ impl Server for Mysql {
     fn privileges(&self) -> Result<Vec<Privilege>> {
         let mut client = self.connect_first()?;
         let numbers = self.numbers(&mut client)?;
-        before_run::privileges(self.first(), &numbers)
+        privileges::privileges(self.first(), &numbers)
     }
 
     fn sessions_max(&self) -> Result<Option<u32>> {

@@ -43,6 +43,7 @@ mod options;
 pub mod permitted_settings;
 mod placement;
 mod plan;
+mod privileges;
 mod publications;
 mod rights;
 mod rows;
@@ -409,7 +410,7 @@ impl Server for Postgres {
     fn privileges(&self) -> Result<Vec<Privilege>> {
         let endpoint = self.first()?;
         let numbers = self.numbers(&mut endpoint.connect("petal")?)?;
-        servers::privileges(endpoint, &numbers)
+        privileges::privileges(endpoint, &numbers)
     }
 
     /// Connections that are left for this role, petal's own aside.

@@ -6,14 +6,13 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::ToSql;
 
 use super::answer::{Columns as _, NonNegative};
 use super::client::Client;
 use super::connect::{Endpoint, is_refusal, server_version};
 use super::options::Options;
 use super::this_host::{self, LocalServer};
-use super::{describe, long_work, neighbours, plan, publications, rights, schema, session_server};
+use super::{long_work, neighbours, publications, schema};
 use petal_engine::server::clock::{self, ClockReading};
 use petal_engine::server::login::KnownLogin;
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
@@ -23,7 +22,7 @@ use petal_engine::{EngineError, Progress, ProgressUnit, Result, Stop};
 use petal_model::record::verification::Recovery;
 use petal_model::settings::Settings;
 use petal_model::stats::os::ServerProcesses;
-use petal_model::stats::target::{Privilege, Settled};
+use petal_model::stats::target::Settled;
 
 /// The servers that the URL and SLOB's parameters name; setup's may be the URL's own host.
 pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
@@ -253,96 +252,6 @@ pub fn check_one_primary(servers: &[Endpoint]) -> Result<()> {
     Ok(())
 }
 
-/// The role's privileges at a server, by petal's steps there. Tables are asked about if loaded.
-pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>> {
-    let mut client = endpoint.connect("petal")?;
-    let version = server_version(&mut client)?;
-    plan::apply_privileged(&mut client)?;
-    let privilege = |what: &str, is_granted: bool, without: &str, advice: &str| Privilege {
-        what: what.to_owned(),
-        is_granted,
-        is_needed: false,
-        without: without.to_owned(),
-        advice: advice.to_owned(),
-    };
-    let published = publications::refusal(&mut client, schemas)?;
-    let of_load = rights::refused(&mut client, rights::LOAD)?;
-    let of_loop = match schemas {
-        [] => None,
-        _ => session_server::refusal(&mut client, schemas)?,
-    };
-    let mut ask = |sql: &str| is_granted(&mut client, sql, schemas);
-    let load = privilege(
-        "load and drop",
-        ask("SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')")?
-            && of_load.is_none(),
-        "The role cannot load data here; runs on loaded data do not need it.",
-        &match of_load {
-            Some(names) => format!("GRANT the role the use of {names} (pg_catalog)"),
-            None => "GRANT CREATE ON DATABASE ... TO the role".to_owned(),
-        },
-    );
-    let mut privileges = vec![Privilege { is_needed: schemas.is_empty(), ..load }];
-    if schemas.is_empty() {
-        // The check of the timing itself reports on loaded data.
-        privileges.push(privilege(
-            "I/O timing",
-            ask("SELECT pg_catalog.current_setting('track_io_timing')::boolean")?,
-            "The latency of a single-block read is then unknown.",
-            describe::UNTIMED,
-        ));
-    } else {
-        let of_loop = of_loop.as_deref();
-        privileges.push(Privilege {
-            is_needed: true,
-            ..privilege(
-                "LOOP=server",
-                of_loop.is_none(),
-                "The role can only run with LOOP=client.",
-                of_loop.unwrap_or_default(),
-            )
-        });
-        privileges.push(privilege(
-            "UPDATEs",
-            ask("SELECT NOT pg_catalog.current_setting('transaction_read_only')::boolean AND \
-                 pg_catalog.bool_and(pg_catalog.has_table_privilege(pg_catalog.format('petal%s.cf1', number), 'UPDATE')) \
-                 FROM pg_catalog.unnest($1::int[]) AS number")?
-                && published.is_none(),
-            "The role can only run with UPDATE_PCT=0.",
-            published
-                .as_deref()
-                .unwrap_or("GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role"),
-        ));
-        privileges.push(privilege(
-            "vacuum",
-            ask("SELECT pg_catalog.bool_and(pg_catalog.pg_has_role(relowner, 'USAGE')) FROM \
-                pg_catalog.pg_class \
-                 WHERE oid = ANY (SELECT pg_catalog.format('petal%s.cf1', \
-                 number)::pg_catalog.regclass \
-                                  FROM pg_catalog.unnest($1::int[]) AS number)")?,
-            "Dead rows of a run are then cleared in the next one, within its figures.",
-            "run as the role that loaded (17 and later: GRANT MAINTAIN)",
-        ));
-    }
-    if version >= 150_000 {
-        privileges.push(privilege(
-            "checkpoint",
-            ask("SELECT pg_catalog.pg_has_role('pg_checkpoint', 'USAGE')")?,
-            "Dirty blocks of a run are then written in the next one, within its figures.",
-            "GRANT pg_checkpoint TO the role",
-        ));
-    }
-    Ok(privileges)
-}
-
-fn is_granted(client: &mut Client, sql: &str, schemas: &[u32]) -> Result<bool> {
-    let numbers: Vec<i32> = schemas.iter().map(|&number| number.cast_signed()).collect();
-    let of_tables: &[&(dyn ToSql + Sync)] = &[&numbers];
-    let parameters = if sql.contains("$1") { of_tables } else { &[] };
-    let answer = client.ask_if_allowed::<Option<bool>>("asking for privileges", sql, parameters)?;
-    Ok(answer.flatten().unwrap_or(false))
-}
-
 pub struct Settling<'a> {
     pub endpoint: &'a Endpoint,
     /// Whether autovacuum is to work on the main tables from now on.
@@ -457,7 +366,7 @@ const AUTOVACUUM: &str = "SELECT coalesce((SELECT option_value::boolean \
 /// Asked before: VACUUM of a table that is not the role's is passed over with a mere warning.
 fn may_vacuum(client: &mut Client, table: &str) -> Result<bool> {
     let maintain = match server_version(client)? {
-        170_000.. => "has_table_privilege(c.oid, 'MAINTAIN')",
+        170_000.. => "pg_catalog.has_table_privilege(c.oid, 'MAINTAIN')",
         _ => "false",
     };
     let sql = format!(

@@ -1,0 +1,140 @@
+//! Rights of a user that a load or a run depends on, for `petal check`. Loads and runs pass if it passes.
+
+use super::before_run::try_update;
+use super::client::Client;
+use super::connect::Endpoint;
+use super::placement::PROOF_VIEW;
+use super::server_counters::{UNTIMED, is_timed};
+use super::session::SESSION_SETTINGS;
+use super::{schema, settle, trust};
+use petal_engine::Result;
+use petal_model::stats::target::Privilege;
+
+/// Statements of a load about a table that is not there. A server looks first whether the user may. They
+/// would change nothing in one of this name.
+const LOAD: [&str; 4] = [
+    "INSERT INTO petal_none SELECT * FROM petal_none WHERE false",
+    "DELETE FROM petal_none WHERE false",
+    "CREATE INDEX petal_none ON petal_none (petal_none)",
+    // It needs DROP, ALTER and CREATE.
+    "RENAME TABLE petal_none TO petal_none",
+];
+
+/// No such table, routine or column; a table of this name; not as many arguments.
+const MAY: [u16; 5] = [1146, 1305, 1072, 1050, 1318];
+
+/// Returns why the server refuses these statements to the user; None if it does not.
+fn refusal(client: &mut Client, statements: &[&str]) -> Option<String> {
+    let mut refusals: Vec<String> = Vec::new();
+    for sql in statements {
+        if let Err(error) = client.run(sql)
+            && !error.code().is_some_and(|code| MAY.contains(&code))
+        {
+            refusals.push(error.to_string());
+        }
+    }
+    refusals.dedup();
+    (!refusals.is_empty()).then(|| refusals.join("; "))
+}
+
+/// Why the user cannot use or make the routine of a schema; None if it can.
+fn routine_refusal(client: &mut Client, schema: u32) -> Option<String> {
+    let (name, comment) = (schema::name(schema), schema::ROUTINE_COMMENT);
+    if let Ok(true) = trust::is_petals(client, &name, &schema::routine(&name), comment) {
+        return refusal(client, &[&format!("CALL {name}_run()")]);
+    }
+    // A role may have the privilege as well.
+    let grants: Vec<String> = client.query("SHOW GRANTS").unwrap_or_default();
+    let may = |grant: &String| {
+        grant.contains("CREATE ROUTINE")
+            || grant.contains("ALL PRIVILEGES")
+            || !grant.contains(" ON ")
+    };
+    let refused = refusal(client, &["ALTER PROCEDURE petal_none"]);
+    let needed = "GRANT CREATE ROUTINE, ALTER ROUTINE ON the database TO the user";
+    refused.or_else(|| (!grants.iter().any(may)).then(|| needed.to_owned()))
+}
+
+/// The user's limits of statements in an hour, if it has any.
+fn hourly_limits(client: &mut Client) -> Option<String> {
+    let account: Vec<String> = client.query("SHOW CREATE USER CURRENT_USER()").unwrap_or_default();
+    let (_, limits) = account.first()?.split_once(" WITH ")?;
+    limits.contains("_PER_HOUR").then(|| limits.to_owned())
+}
+
+fn privilege(what: &str, refused: Option<String>, without: &str) -> Privilege {
+    Privilege {
+        what: what.to_owned(),
+        is_granted: refused.is_none(),
+        is_needed: false,
+        without: without.to_owned(),
+        advice: refused.unwrap_or_default(),
+    }
+}
+
+/// The user's privileges at a server, by petal's steps there. Without `schemas`, privileges on
+/// their tables are unknown.
+pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>> {
+    let mut client = endpoint.connect()?;
+    let mut privileges = Vec::new();
+    let refused = refusal(&mut client, &LOAD);
+    privileges.push(Privilege {
+        is_needed: schemas.is_empty(),
+        ..privilege(
+            "load and drop",
+            refused,
+            "The user cannot load data here; runs on loaded data do not need it.",
+        )
+    });
+    if let Some(&first) = schemas.first() {
+        privileges.push(privilege(
+            "UPDATEs",
+            refusal(&mut client, &[SESSION_SETTINGS, &try_update(first)]),
+            "The user can only run with UPDATE_PCT=0.",
+        ));
+        privileges.push(Privilege {
+            is_needed: true,
+            ..privilege(
+                "LOOP=server",
+                routine_refusal(&mut client, first),
+                "The user can only run with LOOP=client.",
+            )
+        });
+    }
+    privileges.push(Privilege {
+        is_needed: true,
+        ..privilege(
+            "statements in an hour",
+            hourly_limits(&mut client),
+            "Sessions end as soon as the user has sent as many statements.",
+        )
+    });
+    let proof = format!("SELECT 1 FROM {PROOF_VIEW} LIMIT 1");
+    privileges.push(Privilege {
+        what: "block statistics".to_owned(),
+        is_granted: client.query::<i64>(&proof).is_ok(),
+        is_needed: schemas.is_empty(),
+        without: "A load cannot be proved, so the user cannot load here.".to_owned(),
+        advice: format!("GRANT SELECT ON {PROOF_VIEW} TO the user"),
+    });
+    privileges.push(match schemas.first() {
+        // For loaded data the description says whether I/O is timed.
+        None => Privilege {
+            what: "I/O timing".to_owned(),
+            is_granted: is_timed(&mut client),
+            is_needed: false,
+            without: "The latency of a single-block read is then unknown.".to_owned(),
+            advice: UNTIMED.to_owned(),
+        },
+        Some(&first) => Privilege {
+            what: "flush".to_owned(),
+            is_granted: settle::flush(&mut client, first).is_ok(),
+            is_needed: false,
+            without: "Changes that a run left in memory are then written in the next one, within \
+                      its figures."
+                .to_owned(),
+            advice: "GRANT RELOAD ON *.*, LOCK TABLES ON the database TO the user".to_owned(),
+        },
+    });
+    Ok(privileges)
+}

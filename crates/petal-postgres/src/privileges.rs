@@ -1,0 +1,139 @@
+//! Rights and settings of a role that a load or a run depends on, for `petal check`. Loads and runs pass if it
+//! passes.
+
+use tokio_postgres::types::ToSql;
+
+use super::client::Client;
+use super::connect::{Endpoint, server_version};
+use super::{describe, plan, publications, rights, session_server};
+use petal_engine::Result;
+use petal_model::stats::target::Privilege;
+
+const READ_ONLY: &str =
+    "take a primary, and a role and a database without default_transaction_read_only";
+
+fn privilege(what: &str, is_granted: bool, without: &str, advice: &str) -> Privilege {
+    let [what, without, advice] = [what, without, advice].map(str::to_owned);
+    Privilege { what, is_granted, is_needed: false, without, advice }
+}
+
+/// The role's privileges at a server, by petal's steps there. Tables are asked about if loaded.
+pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>> {
+    let mut client = endpoint.connect("petal")?;
+    plan::apply_privileged(&mut client)?;
+    let writes = "SELECT NOT pg_catalog.current_setting('transaction_read_only')::boolean";
+    let writes = is_granted(&mut client, writes, schemas)?;
+    let load = of_load(&mut client, writes)?;
+    let mut privileges = vec![Privilege { is_needed: schemas.is_empty(), ..load }];
+    privileges.extend(match schemas {
+        [] => before_load(&mut client)?,
+        _ => on_tables(&mut client, schemas, writes)?,
+    });
+    let counted = "SELECT pg_catalog.current_setting('track_counts')::boolean";
+    privileges.push(Privilege {
+        is_needed: true,
+        ..privilege(
+            "track_counts",
+            is_granted(&mut client, counted, schemas)?,
+            "The server does not count blocks read, so that each run is invalid.",
+            "ALTER ROLE ... SET track_counts = on, by a superuser",
+        )
+    });
+    if server_version(&mut client)? >= 150_000 {
+        privileges.push(privilege(
+            "checkpoint",
+            is_granted(
+                &mut client,
+                "SELECT pg_catalog.pg_has_role('pg_checkpoint', 'USAGE')",
+                &[],
+            )?,
+            "Dirty blocks of a run are then written in the next one, within its figures.",
+            "GRANT pg_checkpoint TO the role",
+        ));
+    }
+    Ok(privileges)
+}
+
+fn of_load(client: &mut Client, writes: bool) -> Result<Privilege> {
+    let refused = rights::refused(client, rights::LOAD)?;
+    let may_create =
+        "SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')";
+    Ok(privilege(
+        "load and drop",
+        writes && refused.is_none() && is_granted(client, may_create, &[])?,
+        "The role cannot load data here; runs on loaded data do not need it.",
+        &match refused {
+            Some(names) => format!("GRANT the role the use of {names} (pg_catalog)"),
+            None if !writes => READ_ONLY.to_owned(),
+            None => "GRANT CREATE ON DATABASE ... TO the role".to_owned(),
+        },
+    ))
+}
+
+/// Settings for a load. If data are loaded, other checks report on them.
+fn before_load(client: &mut Client) -> Result<Vec<Privilege>> {
+    let mut ask = |sql: &str| is_granted(client, sql, &[]);
+    Ok(vec![
+        privilege(
+            "I/O timing",
+            ask("SELECT pg_catalog.current_setting('track_io_timing')::boolean")?,
+            "The latency of a single-block read is then unknown.",
+            describe::UNTIMED,
+        ),
+        privilege(
+            "temporary files",
+            ask("SELECT pg_catalog.current_setting('temp_file_limit') = '-1'")?,
+            "A load sorts the keys of its index in temporary files, and fails at temp_file_limit.",
+            "a temp_file_limit of 1 % of the data or more, or -1",
+        ),
+    ])
+}
+
+fn on_tables(client: &mut Client, schemas: &[u32], writes: bool) -> Result<Vec<Privilege>> {
+    let published = publications::refusal(client, schemas)?;
+    let of_loop = session_server::refusal(client, schemas)?;
+    let mut ask = |sql: &str| is_granted(client, sql, schemas);
+    Ok(vec![
+        Privilege {
+            is_needed: true,
+            ..privilege(
+                "LOOP=server",
+                of_loop.is_none(),
+                "The role can only run with LOOP=client.",
+                of_loop.as_deref().unwrap_or_default(),
+            )
+        },
+        privilege(
+            "UPDATEs",
+            ask("SELECT \
+                 pg_catalog.bool_and(pg_catalog.has_table_privilege(pg_catalog.format('petal%s.cf1', number), 'UPDATE')) \
+                 FROM pg_catalog.unnest($1::int[]) AS number")?
+                && writes
+                && published.is_none(),
+            "The role can only run with UPDATE_PCT=0.",
+            match &published {
+                Some(published) => published,
+                None if !writes => READ_ONLY,
+                None => "GRANT SELECT, UPDATE ON ALL TABLES IN SCHEMA petal1 TO the role",
+            },
+        ),
+        privilege(
+            "vacuum",
+            ask("SELECT pg_catalog.bool_and(pg_catalog.pg_has_role(relowner, 'USAGE')) FROM \
+                pg_catalog.pg_class \
+                 WHERE oid = ANY (SELECT pg_catalog.format('petal%s.cf1', \
+                 number)::pg_catalog.regclass \
+                                  FROM pg_catalog.unnest($1::int[]) AS number)")?,
+            "Dead rows of a run are then cleared in the next one, within its figures.",
+            "run as the role that loaded (17 and later: GRANT MAINTAIN)",
+        ),
+    ])
+}
+
+fn is_granted(client: &mut Client, sql: &str, schemas: &[u32]) -> Result<bool> {
+    let numbers: Vec<i32> = schemas.iter().map(|&number| number.cast_signed()).collect();
+    let of_tables: &[&(dyn ToSql + Sync)] = &[&numbers];
+    let parameters = if sql.contains("$1") { of_tables } else { &[] };
+    let answer = client.ask_if_allowed::<Option<bool>>("asking for privileges", sql, parameters)?;
+    Ok(answer.flatten().unwrap_or(false))
+}
