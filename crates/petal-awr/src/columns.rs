@@ -29,7 +29,7 @@ const PROCESSORS: &str =
 const CACHES: &str = "Cache Sizes, begin; of a cluster the sum of its instances";
 const CLASS: &str =
     "Foreground Wait Class(es), else wait classes of all processes: wait_processes says which";
-const TOP: &str = "top timed events, in their order";
+const TOP: &str = "top timed events, in their order, without idle ones";
 const STATISTIC: &str =
     "Instance Activity Stats: per second, or total over elapsed if that has more digits";
 const IO: &str = "Instance Activity Stats: per second, or total over elapsed if that has more \
@@ -113,6 +113,8 @@ pub const COLUMNS: &[ReportColumn] = columns! {
         => |r| second(&r.load_profile.physical_writes);
     "user_calls_per_s", "1/s", PROFILE => |r| second(&r.load_profile.user_calls);
     "executes_per_s", "1/s", PROFILE => |r| second(&r.load_profile.executes);
+    "parses_per_s", "1/s", PROFILE => |r| second(&r.load_profile.parses);
+    "hard_parses_per_s", "1/s", PROFILE => |r| second(&r.load_profile.hard_parses);
     "transactions_per_s", "1/s", PROFILE => |r| second(&r.load_profile.transactions);
     "read_requests_per_s", "1/s", IO => read_requests;
     "write_requests_per_s", "1/s", IO => write_requests;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::events;
 use super::figure::{Figure, more_precise, number};
+use super::idle;
 use super::load::{MIB, per_second};
 use super::number::Scalar;
 use super::report::{LoadLine, Report, ReportKind, WaitEvent, event};
@@ -156,8 +157,11 @@ pub fn block_bytes(report: &Report) -> Option<Figure> {
     })
 }
 
+/// Returns an event of the top list by its place, without idle ones.
 pub fn top(report: &Report, place: usize) -> Option<&WaitEvent> {
-    report.top_events.get(place)
+    let is_busy =
+        |event: &&WaitEvent| !idle::is_idle(event, &report.foreground_events, &report.header);
+    report.top_events.iter().filter(is_busy).nth(place)
 }
 
 pub fn top_name(report: &Report, place: usize) -> Option<Figure> {

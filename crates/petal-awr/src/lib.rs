@@ -22,6 +22,7 @@ mod header;
 mod histogram;
 pub mod host;
 mod html;
+pub mod idle;
 mod instances;
 mod interconnect;
 mod io;

@@ -132,46 +132,61 @@ impl<F> LawCheck<F> {
     }
 }
 
+/// Support of a figure by checks that hold.
+struct Support {
+    /// Largest relative error that the sharpest of them would not notice.
+    slack: f64,
+    checks: usize,
+}
+
 /// Returns the figures that a broken check makes doubtful, each with that check's position.
 ///
 /// A figure is cleared if another check holds that would notice an error of the size seen. Of the
-/// rest, one that explains several broken checks is doubted alone; if nothing decides, all figures
-/// of the check are.
+/// rest, one that explains several broken checks is doubted alone; if nothing decides, all are. If
+/// all are cleared, the ones with the fewest checks are doubted.
 pub fn doubts<F: Ord + Clone>(checks: &[LawCheck<F>]) -> BTreeMap<F, usize> {
     let (held, broken): (Vec<usize>, Vec<usize>) =
         (0..checks.len()).partition(|&at| checks[at].holds());
-    let mut slack: BTreeMap<&F, f64> = BTreeMap::new();
-    if !broken.is_empty() {
-        for check in held.iter().map(|&at| &checks[at]) {
-            for (figure, weight) in &check.figures {
-                let own = slack.entry(figure).or_insert(f64::INFINITY);
-                *own = own.min(check.slack(*weight));
-            }
+    if broken.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut supports: BTreeMap<&F, Support> = BTreeMap::new();
+    for check in held.iter().map(|&at| &checks[at]) {
+        for (figure, weight) in &check.figures {
+            let none = Support { slack: f64::INFINITY, checks: 0 };
+            let own = supports.entry(figure).or_insert(none);
+            own.slack = own.slack.min(check.slack(*weight));
+            own.checks += 1;
         }
     }
     let suspects = |&at: &usize| -> (usize, BTreeSet<&F>) {
         let check = &checks[at];
         let is_cleared = |(figure, weight): &&(F, f64)| {
-            slack.get(figure).is_some_and(|slack| *slack < check.gap() / weight.abs())
+            supports.get(figure).is_some_and(|own| own.slack < check.gap() / weight.abs())
         };
         let open: BTreeSet<&F> =
             check.figures.iter().filter(|it| !is_cleared(it)).map(|(figure, _)| figure).collect();
-        let all = || check.figures.iter().map(|(figure, _)| figure).collect();
-        (at, if open.is_empty() { all() } else { open })
+        if !open.is_empty() {
+            return (at, open);
+        }
+        let count = |figure: &F| supports.get(figure).map_or(0, |own| own.checks);
+        let fewest = check.figures.iter().map(|(figure, _)| count(figure)).min();
+        let weakest = check.figures.iter().filter(|(figure, _)| Some(count(figure)) == fewest);
+        (at, weakest.map(|(figure, _)| figure).collect())
     };
     let mut left: Vec<(usize, BTreeSet<&F>)> = broken.iter().map(suspects).collect();
     let mut found = BTreeMap::new();
-    while let Some((at, first)) = left.first() {
+    while let Some((_, first)) = left.first() {
         let explains = |figure: &F| left.iter().filter(|(_, open)| open.contains(figure)).count();
         let most = left.iter().flat_map(|(_, open)| open).max_by_key(|figure| explains(figure));
         let blamed: Vec<&F> = match most {
             Some(figure) if explains(figure) > 1 => vec![*figure],
             _ => first.iter().copied().collect(),
         };
-        let reason = |figure: &&F| {
-            left.iter().find(|(_, open)| open.contains(figure)).map_or(*at, |(at, _)| *at)
-        };
-        found.extend(blamed.iter().map(|figure| ((*figure).clone(), reason(figure))));
+        for figure in &blamed {
+            let reason = left.iter().find(|(_, open)| open.contains(figure));
+            found.extend(reason.map(|(at, _)| ((*figure).clone(), *at)));
+        }
         left.retain(|(_, open)| !blamed.iter().any(|figure| open.contains(figure)));
     }
     found

@@ -48,7 +48,7 @@ pub const LAWS: [Law; 17] = [
     Law {
         name: "mean",
         says: "the mean of an event lies within its histogram's ranges, or in the next one",
-        costs: "ranges and percentiles, or the event's time",
+        costs: "its ranges and percentiles",
         find: find::mean,
     },
     Law {

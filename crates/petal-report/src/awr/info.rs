@@ -2,6 +2,7 @@
 //! unknown; latencies are whole microseconds, never 0 for a time too short to be shown.
 
 use petal_awr::columns::value;
+use petal_awr::derived;
 use petal_awr::figure::Figure;
 use petal_awr::report::{Report, WaitEvent};
 use petal_model::settings::printable::printable_line;
@@ -46,7 +47,7 @@ fn row(report: &Report) -> [String; 18] {
         latency(report, "parallel_read_us"),
         latency(report, "write_us"),
         latency(report, "log_write_us"),
-        text(&report.top_events.first().map(top).unwrap_or_default()),
+        text(&derived::top(report, 0).map(top).unwrap_or_default()),
     ]
 }
 
