@@ -102,7 +102,7 @@ pub fn serve(
     respond: impl Fn(&HttpRequest<'_>) -> HttpAnswer + Send + Sync + 'static,
 ) -> io::Result<()> {
     let respond = Arc::new(respond);
-    let peers = Peers::default();
+    let peers = HttpPeers::default();
     let answer_all = move || {
         for stream in listener.incoming() {
             match stream {
@@ -123,7 +123,7 @@ pub fn serve(
 
 /// The peers of a server.
 #[derive(Default)]
-struct Peers {
+struct HttpPeers {
     /// Peers that may not have asked yet, the oldest first.
     silent: SilentPeers,
     /// A count of the peers that are there.
@@ -132,7 +132,7 @@ struct Peers {
 
 type SilentPeers = Arc<Mutex<VecDeque<Weak<TcpStream>>>>;
 
-impl Peers {
+impl HttpPeers {
     /// Returns a peer, if there is a place for it within a moment.
     fn admit(&self, stream: TcpStream) -> Option<Peer> {
         let is_full = || Arc::strong_count(&self.places) > PEERS_MAX;
@@ -293,7 +293,7 @@ mod tests {
     fn one_more_peer_takes_the_place_of_the_longest_silent_one() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let peers = Peers::default();
+        let peers = HttpPeers::default();
         let connect = || {
             let stream = TcpStream::connect(address).unwrap();
             (stream, peers.admit(listener.accept().unwrap().0))

@@ -13,7 +13,7 @@ use super::client::Client;
 use super::connect::Endpoint;
 use super::errors::AtServer as _;
 use super::session::{SESSION_SETTINGS, read_tables};
-use super::this_host::LocalServer;
+use super::this_host::LocalMysql;
 use super::{Mysql, plan, schema, servers};
 use petal_engine::costs::{
     CostFacts, CostProbes, CostRead, CostSession, CostStretch, PriceSetting,
@@ -218,7 +218,7 @@ fn of_mysql(client: &mut Client) -> Result<Prices> {
 
 /// Files of both main tables if they are seen from here, else none.
 fn data_files(endpoint: &Endpoint, client: &mut Client) -> Vec<PathBuf> {
-    let Some(Ok(server)) = LocalServer::find(endpoint, client) else { return Vec::new() };
+    let Some(Ok(server)) = LocalMysql::find(endpoint, client) else { return Vec::new() };
     // A file that all tables share has others' blocks, too.
     let is_own_file = |file: &PathBuf| file.extension().is_some_and(|it| it == "ibd");
     let mut file = |number| server.main_file(client, number).ok().filter(is_own_file);

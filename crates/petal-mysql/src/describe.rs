@@ -9,7 +9,7 @@ use super::errors::AtServer as _;
 use super::figures::{LOG_EVENT, READ_EVENT};
 use super::server_counters::{UNTIMED, is_timed};
 use super::session::SESSION_SETTINGS;
-use super::this_host::LocalServer;
+use super::this_host::LocalMysql;
 use super::work::Shared;
 use super::{advice, plan};
 use petal_engine::Result;
@@ -93,7 +93,7 @@ pub fn describe(
         url: shared.url.clone(),
     };
     let mut host_unseen = None;
-    let here = LocalServer::find(endpoint, &mut client).and_then(|here| {
+    let here = LocalMysql::find(endpoint, &mut client).and_then(|here| {
         let found = here.and_then(|server| {
             server.main_file(&mut client, first.schema)?;
             Ok(server)
@@ -201,14 +201,14 @@ fn range_switches(all: &str) -> String {
 }
 
 /// Files of the redo log, or since MySQL 8.0.30 their folder.
-fn log_files(server: &LocalServer, settings: &ServerSettings) -> Vec<PathBuf> {
+fn log_files(server: &LocalMysql, settings: &ServerSettings) -> Vec<PathBuf> {
     let folder = settings.get("innodb_log_group_home_dir").map(Path::new).unwrap_or(Path::new(""));
     let named = ["ib_logfile0", "ib_logfile1", "#innodb_redo"];
     named.into_iter().filter_map(|name| server.see(folder.join(name))).collect()
 }
 
 /// Folders of data and log.
-fn data_files(server: &LocalServer, settings: &ServerSettings) -> Vec<PathBuf> {
+fn data_files(server: &LocalMysql, settings: &ServerSettings) -> Vec<PathBuf> {
     let mut folders = vec![server.folder.clone()];
     for name in FOLDERS {
         let Some(folder) = settings.get(name).filter(|folder| !folder.is_empty()) else { continue };

@@ -7,7 +7,7 @@ use mysql_async::Row;
 
 use super::connect::Endpoint;
 use super::options::Options;
-use super::this_host::LocalServer;
+use super::this_host::LocalMysql;
 use petal_engine::server::clock::{self, ClockReading};
 use petal_engine::server::login::KnownLogin;
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
@@ -93,14 +93,14 @@ pub fn recovery(endpoint: &Endpoint) -> Result<Option<Recovery>> {
 /// Returns the server's process if it runs on this host.
 pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
     let mut client = endpoint.connect_to_look().ok()?;
-    Some(LocalServer::find(endpoint, &mut client)?.ok()?.processes)
+    Some(LocalMysql::find(endpoint, &mut client)?.ok()?.processes)
 }
 
 /// Refuses work whose data, or the log of the server on this host, have no room; false for a server
 /// elsewhere. `data` names the data that the work writes, with their bytes.
 pub fn check_room(endpoint: &Endpoint, work: &str, data: Vec<(&str, u64)>) -> Result<bool> {
     let mut client = endpoint.connect()?;
-    let Some(Ok(server)) = LocalServer::find(endpoint, &mut client) else { return Ok(false) };
+    let Some(Ok(server)) = LocalMysql::find(endpoint, &mut client) else { return Ok(false) };
     let sql = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_data_home_dir', \
                'innodb_log_group_home_dir', 'innodb_redo_log_capacity', 'log_bin_basename')";
     let settings: Vec<(String, String)> = client.ask("asking for its folders", sql)?;

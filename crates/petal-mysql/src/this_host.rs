@@ -15,7 +15,7 @@ const NAMES: [&str; 2] = ["mysqld", "mariadbd"];
 const AGE_TOLERANCE_S: f64 = 10.0;
 
 /// A server on this host.
-pub struct LocalServer {
+pub struct LocalMysql {
     pub processes: ServerProcesses,
     files: OwnFiles,
     /// Data directory by the server's name.
@@ -24,7 +24,7 @@ pub struct LocalServer {
     pub folder: PathBuf,
 }
 
-impl LocalServer {
+impl LocalMysql {
     /// Finds the server; None at an address of another host. An error says why it is not seen.
     pub fn find(endpoint: &Endpoint, client: &mut Client) -> Option<Result<Self, String>> {
         endpoint.address.is_on_this_host().then(|| Self::here(client))

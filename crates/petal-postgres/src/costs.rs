@@ -11,7 +11,7 @@ use tokio_postgres::Statement;
 use super::answer::{Columns as _, NonNegative, pairs};
 use super::client::Client;
 use super::connect::{Endpoint, server_version};
-use super::this_host::LocalServer;
+use super::this_host::LocalPostgres;
 use super::{Postgres, schema, servers};
 use petal_engine::costs::{
     CostFacts, CostProbes, CostRead, CostSession, CostStretch, PriceSetting,
@@ -147,7 +147,7 @@ impl CostProbes for Postgres {
 
 /// Files of both main tables if the server's folder is seen from here, else none.
 fn data_files(endpoint: &Endpoint, client: &mut Client) -> Result<Vec<PathBuf>> {
-    let Some(Ok(server)) = LocalServer::find(endpoint, client) else {
+    let Some(Ok(server)) = LocalPostgres::find(endpoint, client) else {
         return Ok(Vec::new());
     };
     let mut files = Vec::new();

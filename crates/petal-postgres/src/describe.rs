@@ -6,7 +6,7 @@ use super::answer::{NonNegative, pairs};
 use super::client::Client;
 use super::connect::{Endpoint, server_version};
 use super::figures::{LOG_EVENT, PRODUCT, READ_EVENT, WRITE_EVENT};
-use super::this_host::LocalServer;
+use super::this_host::LocalPostgres;
 use super::work::Shared;
 use super::{advice, facts, plan};
 use petal_engine::Result;
@@ -76,7 +76,7 @@ pub fn describe(
         cache_bytes: Some(cache_bytes),
         url: shared.url.clone(),
     };
-    let here = LocalServer::find(endpoint, &mut client);
+    let here = LocalPostgres::find(endpoint, &mut client);
     let folders = match &here {
         Some(Ok(server)) => Some(server.data_folders(&mut client, first.schema)?),
         Some(Err(why)) => Some(Err(why.clone())),

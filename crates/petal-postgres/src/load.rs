@@ -13,7 +13,7 @@ use super::connect::{Endpoint, OpenedConnection};
 use super::filling::{Filling, IndexWatch, LoadProgress};
 use super::schema::relation_bytes;
 use super::session_server::make_routine;
-use super::this_host::LocalServer;
+use super::this_host::LocalPostgres;
 use super::{in_use, long_work, placement, schema, servers};
 use petal_engine::server::endpoint::REPLACE_LOCK_LIMIT;
 use petal_engine::server::loader::{
@@ -342,7 +342,7 @@ impl Loader<'_> {
     /// Checks for free space if the data's folder is visible from here. Replaced data stay until
     /// the new are there.
     fn check_room(&self, client: &mut Client, tablespace: &str) -> Result<()> {
-        let Some(Ok(server)) = LocalServer::find(self.endpoint, client) else {
+        let Some(Ok(server)) = LocalPostgres::find(self.endpoint, client) else {
             return Ok(());
         };
         let mut needs = servers::log_needs(client, &server)?;

@@ -11,7 +11,7 @@ use super::answer::{Columns as _, NonNegative};
 use super::client::Client;
 use super::connect::{Endpoint, is_refusal, server_version};
 use super::options::Options;
-use super::this_host::{self, LocalServer};
+use super::this_host::{self, LocalPostgres};
 use super::{long_work, neighbours, publications, schema};
 use petal_engine::server::clock::{self, ClockReading};
 use petal_engine::server::login::KnownLogin;
@@ -158,7 +158,7 @@ pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {
 
 /// Space that the log of a server on this host may still take, and a reserve for others: its limit
 /// is a soft one.
-pub fn log_needs(client: &mut Client, server: &LocalServer) -> Result<Vec<Need>> {
+pub fn log_needs(client: &mut Client, server: &LocalPostgres) -> Result<Vec<Need>> {
     let sql = "SELECT pg_catalog.pg_size_bytes(pg_catalog.current_setting('max_wal_size')) \
                + coalesce(pg_catalog.pg_size_bytes( \
                    pg_catalog.current_setting('wal_keep_size', true)), 0)";
@@ -176,7 +176,7 @@ pub fn log_needs(client: &mut Client, server: &LocalServer) -> Result<Vec<Need>>
 /// Refuses UPDATEs at a server on this host whose log has no room; false for one elsewhere.
 pub fn check_log_room(endpoint: &Endpoint) -> Result<bool> {
     let mut client = endpoint.connect("petal")?;
-    let Some(Ok(server)) = LocalServer::find(endpoint, &mut client) else { return Ok(false) };
+    let Some(Ok(server)) = LocalPostgres::find(endpoint, &mut client) else { return Ok(false) };
     let needs = log_needs(&mut client, &server)?;
     room::check(&endpoint.name, "a run with UPDATEs", &needs).map(|()| true)
 }

@@ -19,7 +19,7 @@ const LOG_FOLDER: &str = "pg_wal";
 const AGE_TOLERANCE_S: f64 = 2.0;
 
 /// A server on this host.
-pub struct LocalServer {
+pub struct LocalPostgres {
     files: OwnFiles,
     /// Data directory by the server's name.
     named: PathBuf,
@@ -27,7 +27,7 @@ pub struct LocalServer {
     pub folder: PathBuf,
 }
 
-impl LocalServer {
+impl LocalPostgres {
     /// Finds the server; None at an address of another host. An error says why it is not seen.
     pub fn find(endpoint: &Endpoint, client: &mut Client) -> Option<Result<Self, String>> {
         endpoint.is_on_this_host().then(|| Self::here(client))

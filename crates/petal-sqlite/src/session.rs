@@ -13,7 +13,7 @@ use super::io::{ConnectionRecorder, Count, Event, IoContext, IoSource};
 use super::layout;
 use super::meta::FileMeta;
 use super::vfs::take_cache_counts;
-use super::writer_queue::{Waiter, WriterQueue};
+use super::writer_queue::{QueuedWriter, WriterQueue};
 use petal_engine::server::batch_loop::keys;
 use petal_engine::server::failure::Failure;
 use petal_engine::server::row_layout::UpdateText;
@@ -44,7 +44,7 @@ struct Attached {
     recorder: Arc<ConnectionRecorder>,
     context: IoContext,
     writers: Arc<WriterQueue>,
-    waiter: Arc<Waiter>,
+    waiter: Arc<QueuedWriter>,
 }
 
 impl SqliteSession {
@@ -141,7 +141,7 @@ impl Attached {
         let (recorder, context) = shared.recorded(IoSource::Session);
         let mut connection = open(&path, access, &context)?;
         let writers = shared.writer_queue(schema);
-        let waiter = Arc::new(Waiter::new(Arc::clone(&writers), Arc::clone(cancelled)));
+        let waiter = Arc::new(QueuedWriter::new(Arc::clone(&writers), Arc::clone(cancelled)));
         let meta = context.during(|| {
             let handler = Arc::clone(&waiter);
             connection

@@ -76,7 +76,7 @@ impl WriterQueue {
 
 /// A connection's wait for the writer lock: SQLite's busy handler on one side, its session on the
 /// other.
-pub struct Waiter {
+pub struct QueuedWriter {
     writers: Arc<WriterQueue>,
     seen: AtomicU64,
     /// The time at which the operation first met the lock; None if it did not.
@@ -87,7 +87,7 @@ pub struct Waiter {
     cancelled: Arc<AtomicBool>,
 }
 
-impl Waiter {
+impl QueuedWriter {
     pub fn new(writers: Arc<WriterQueue>, cancelled: Arc<AtomicBool>) -> Self {
         Self {
             writers,
@@ -146,7 +146,7 @@ impl Waiter {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for QueuedWriter {
     fn drop(&mut self) {
         self.take_wait();
     }
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn a_starving_session_goes_first_and_is_counted_out_again() {
         let writers = Arc::<WriterQueue>::default();
-        let waiter = || Waiter::new(Arc::clone(&writers), Arc::default());
+        let waiter = || QueuedWriter::new(Arc::clone(&writers), Arc::default());
         let (starving, newcomer) = (waiter(), waiter());
         let begin = Instant::now();
         while begin.elapsed() < STARVED + RETRY {
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_cut_operation_waits_no_more_and_its_wait_is_reported_once() {
         let cancelled = Arc::new(AtomicBool::new(false));
-        let waiter = Waiter::new(Arc::default(), Arc::clone(&cancelled));
+        let waiter = QueuedWriter::new(Arc::default(), Arc::clone(&cancelled));
         assert!(waiter.take_wait().is_none());
         waiter.let_others_pass().unwrap();
         assert!(waiter.busy());

@@ -55,14 +55,14 @@ pub fn arg() -> Arg {
     .require_equals(true)
     .default_missing_value("")
     .value_parser(|text: &str| match text {
-        "" => Ok(Place::Terminal),
-        address => metrics::address(address).map(Place::Browser),
+        "" => Ok(LivePlace::Terminal),
+        address => metrics::address(address).map(LivePlace::Browser),
     })
 }
 
 /// Place where work is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum LivePlace {
     Terminal,
     Browser(SocketAddr),
 }
@@ -81,17 +81,17 @@ pub fn of(matches: &ArgMatches, command: &str) -> Result<Observers, CommandError
     // Of several ranks, which may be on one host, the first one serves the sum of all.
     let scraped = metrics::asked(matches).filter(|_| ranks::is_first());
     // Only some commands have it.
-    let place = matches.try_get_one::<Place>("live").ok().flatten().copied();
+    let place = matches.try_get_one::<LivePlace>("live").ok().flatten().copied();
     let title = format!("petal {command}");
     let metrics = scraped.map(|_| Metrics::default());
     let mut observers = Observers { metrics, ..Observers::default() };
     match place {
-        Some(Place::Terminal) => {
+        Some(LivePlace::Terminal) => {
             check_launch()?;
             check_terminal("--live")?;
             observers.live = Some(Live::on_terminal(title));
         }
-        Some(Place::Browser(address)) if ranks::is_first() => {
+        Some(LivePlace::Browser(address)) if ranks::is_first() => {
             let metrics = observers.metrics.get_or_insert_default().clone();
             let (live, feed) = Live::in_browsers(title.clone());
             let is_scraped = scraped == Some(address);
@@ -103,7 +103,7 @@ pub fn of(matches: &ArgMatches, command: &str) -> Result<Observers, CommandError
         _ => {}
     }
     if let (Some(address), Some(metrics)) = (scraped, &observers.metrics)
-        && place != Some(Place::Browser(address))
+        && place != Some(LivePlace::Browser(address))
     {
         metrics::serve(address, metrics)?;
     }
