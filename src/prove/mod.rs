@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use petal_engine::server_settings::SettingsLock;
 use petal_engine::threads::Thread;
-use petal_engine::{Engine, EngineError, ProgressUnit, Result, Silent, Stop};
+use petal_engine::{Caller, Engine, EngineError, ProgressUnit, Result, Silent, Stop};
 use petal_model::settings::Settings;
 use petal_model::settings::error::SettingErrors;
 use petal_prove::{
@@ -28,6 +29,8 @@ pub const NAME: &str = "petal_prove";
 const LIMIT: Duration = Duration::from_secs(600);
 /// Part of that time in which no further promise begins.
 const LAST: Duration = Duration::from_secs(90);
+/// Time for the last drop.
+const DROP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Reads the settings of a run with these parameters.
 pub type RunSettings<'a> =
@@ -62,6 +65,7 @@ pub fn prove(request: &Request<'_>, context: &WorkContext<'_>) -> Result<Proofs,
             request.settings.db.redacted()
         )));
     }
+    let _alone = alone(engine.as_ref())?;
     let subject = LiveSubject::new(request, context, engine.as_ref())?;
     refuse_foreign(engine.as_ref(), context)?;
     let over = Arc::<AtomicBool>::default();
@@ -82,8 +86,20 @@ pub fn prove(request: &Request<'_>, context: &WorkContext<'_>) -> Result<Proofs,
         proofs.all.push(own_report(request, &subject));
     }
     over.store(true, Ordering::Relaxed);
-    proofs.all.push(clean_up(engine));
+    drop(engine);
+    proofs.all.push(clean_up(request, context)?);
     Ok(proofs)
+}
+
+/// Takes the server's lock for changes: the data of two proofs have one name, and a sweep of settings would
+/// change what is proved. `None` if the server has no such lock, or refuses the question.
+fn alone(engine: &dyn Engine) -> Result<Option<Box<dyn SettingsLock>>> {
+    let settings = engine.server().and_then(|server| server.settings());
+    match settings.map(|settings| settings.lock_settings()) {
+        Some(Ok(lock)) => Ok(Some(lock)),
+        Some(Err(locked @ EngineError::Environment(_))) => Err(locked),
+        Some(Err(_)) | None => Ok(None),
+    }
 }
 
 /// Ends the work like a signal when the time is over: a server that hangs must not hold it up.
@@ -180,10 +196,18 @@ fn own_report(request: &Request<'_>, subject: &LiveSubject<'_>) -> ProofOf {
     ProofOf { rule, how: "AWR's snapshots around a run", proof, seconds: seconds(begin) }
 }
 
-/// Drops the data.
-fn clean_up(engine: Arc<dyn Engine>) -> ProofOf {
+/// Drops the data, also after a signal; the next signal ends it, or its time.
+fn clean_up(request: &Request<'_>, context: &WorkContext<'_>) -> Result<ProofOf, RunError> {
     let begin = Instant::now();
-    let dropped = engine.drop_data().and_then(|_| engine.loaded());
+    let later = Caller { signals: Arc::default(), note: Arc::clone(&context.caller.note) };
+    let over = Arc::<AtomicBool>::default();
+    hand_on(context, &later, &over)?;
+    let last = WorkContext { caller: later, watch: context.watch, hosts: None };
+    let dropped = last.open(&request.settings).map_err(|error| error.to_string());
+    let dropped = dropped.and_then(|engine| {
+        engine.drop_data().and_then(|_| engine.loaded()).map_err(|error| error.to_string())
+    });
+    over.store(true, Ordering::Relaxed);
     let proof = match dropped {
         Ok(left) if left.is_empty() => {
             Ok(TriedPromise::Held(format!("no data named {NAME} are left")))
@@ -192,10 +216,25 @@ fn clean_up(engine: Arc<dyn Engine>) -> ProofOf {
             let seen = format!("{} schemas are left", left.len());
             Err(Unproved::Broken { item: "Engine::drop_data", seen })
         }
-        Err(error) => Err(Unproved::Broken { item: "Engine::drop_data", seen: error.to_string() }),
+        Err(seen) => Err(Unproved::Broken { item: "Engine::drop_data", seen }),
     };
     let how = "petal's objects by the database's catalogue";
-    ProofOf { rule: page::DROPPED.to_owned(), how, proof, seconds: seconds(begin) }
+    Ok(ProofOf { rule: page::DROPPED.to_owned(), how, proof, seconds: seconds(begin) })
+}
+
+/// Hands signals that come from now on to the last work, and one when its time is over.
+fn hand_on(context: &WorkContext<'_>, last: &Caller, over: &Arc<AtomicBool>) -> Result<()> {
+    let (signals, over) = (Arc::clone(&context.caller.signals), Arc::clone(over));
+    let (to, begin) = (Arc::clone(&last.signals), Instant::now());
+    let before = signals.load(Ordering::Relaxed);
+    Thread::named("prove drop").start(move || {
+        while !over.load(Ordering::Relaxed) {
+            let more = signals.load(Ordering::Relaxed) > before;
+            to.store(u8::from(more || begin.elapsed() > DROP_LIMIT), Ordering::Relaxed);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    })?;
+    Ok(())
 }
 
 /// The stop of the whole work.

@@ -2,6 +2,7 @@
 //! nothing is left. Every lie that a live server can tell is found.
 
 use std::path::Path;
+use std::time::Duration;
 
 use petal_scripted::lies::Lie;
 use rustix::process::Signal;
@@ -67,6 +68,22 @@ fn postgres_is_proved_next_to_data_of_a_run() {
     let schemas: Vec<String> =
         client.query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect();
     assert_eq!(schemas, ["petal1"]);
+    // Ctrl-C leaves nothing; a second proof meanwhile is refused, and drops nothing.
+    for after in [20, 60] {
+        let mut petal = work.petal(["prove", "--db", &url]).start();
+        let prove_data = "SELECT count(*) FROM pg_class WHERE relnamespace IN \
+                          (SELECT oid FROM pg_namespace WHERE nspname LIKE 'petal\\_prove%')";
+        let mut count = || client.query_one(prove_data, &[]).unwrap().get::<_, i64>(0);
+        petal.until("data", || count() > 0);
+        let second = proves(&Workplace::new(), &url);
+        assert_eq!(second.code, Some(3), "{}{}", second.stdout, second.stderr);
+        second.telling(&["another petal", "wait until it has ended"]);
+        std::thread::sleep(Duration::from_millis(after * 50));
+        petal.signal(Signal::INT);
+        let ended = petal.ends().exited(130);
+        assert!(ended.stdout.contains("stopped before its end"), "{}", ended.stdout);
+        assert_eq!(count(), 0, "{}{}", ended.stdout, ended.stderr);
+    }
     // Somebody's schema by the name of the data to prove is not touched.
     client
         .batch_execute("CREATE SCHEMA petal_prove1; CREATE TABLE petal_prove1.cf1 (a int)")

@@ -32,7 +32,7 @@ pub trait SettingsLock: Send {
 /// The refusal of a petal that wants the lock of another one.
 pub fn settings_locked(server: &str, holder: &str) -> EngineError {
     EngineError::Environment(format!(
-        "{server}: {holder} changes settings of this server; wait until it has ended, or stop it"
+        "{server}: {holder} changes or proves this server; wait until it has ended, or stop it"
     ))
 }
 

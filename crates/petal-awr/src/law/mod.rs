@@ -133,7 +133,7 @@ impl<F> LawCheck<F> {
 }
 
 /// Support of a figure by checks that hold.
-struct Support {
+struct LawSupport {
     /// Largest relative error that the sharpest of them would not notice.
     slack: f64,
     checks: usize,
@@ -150,10 +150,10 @@ pub fn doubts<F: Ord + Clone>(checks: &[LawCheck<F>]) -> BTreeMap<F, usize> {
     if broken.is_empty() {
         return BTreeMap::new();
     }
-    let mut supports: BTreeMap<&F, Support> = BTreeMap::new();
+    let mut supports: BTreeMap<&F, LawSupport> = BTreeMap::new();
     for check in held.iter().map(|&at| &checks[at]) {
         for (figure, weight) in &check.figures {
-            let none = Support { slack: f64::INFINITY, checks: 0 };
+            let none = LawSupport { slack: f64::INFINITY, checks: 0 };
             let own = supports.entry(figure).or_insert(none);
             own.slack = own.slack.min(check.slack(*weight));
             own.checks += 1;
