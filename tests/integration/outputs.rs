@@ -331,8 +331,15 @@ fn a_workbook_is_written_where_it_was_asked_for_and_nowhere_else() {
 }
 
 /// Options that name a file or folder that petal only reads, or the target itself.
-const INPUTS: [&str; 6] =
-    ["--conf", "--os-data", "--external-script", "--destroy-data", "--path", "--calibration"];
+const INPUTS: [&str; 7] = [
+    "--conf",
+    "--os-data",
+    "--external-script",
+    "--password-command",
+    "--destroy-data",
+    "--path",
+    "--calibration",
+];
 /// Outputs whose command needs a database with an optimizer, slots of time, or a trial run first: these
 /// make their folder as `run` does.
 const NEED_MORE: [(&str, &str); 3] =
