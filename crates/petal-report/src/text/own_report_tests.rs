@@ -66,6 +66,7 @@ fn both_layers_are_side_by_side() {
     db_time_per_s                       31.9  s/s       Load Profile
     elapsed_min                         5.00  minutes   report header
     executes_per_s                     1,480  1/s       Load Profile
+    hard_parses_per_s                   0.10  1/s       Load Profile
     log_buffer_bytes              31,989,760  bytes     Cache Sizes
     log_switches_per_h                  24.0  1/h       Instance Activity Stats: log switches, total ove
     log_sync_us                        3,673  us        Foreground Wait Events: time over waits
@@ -73,6 +74,7 @@ fn both_layers_are_side_by_side() {
     log_write_waits                    6,020  count     Background Wait Events
     logical_reads_per_s               92,100  blocks/s  Load Profile
     memory_gb                           63.9  GiB       report header
+    parses_per_s                        8.00  1/s       Load Profile
     physical_read_blocks_per_s        90,220  blocks/s  Load Profile
     physical_write_blocks_per_s        1,210  blocks/s  Load Profile
     piops                             90,802  1/s       Instance Activity Stats + Instance Activity Stat
