@@ -92,7 +92,7 @@ pub fn prove(request: &Request<'_>, context: &WorkContext<'_>) -> Result<Proofs,
 }
 
 /// Takes the server's lock for changes: the data of two proofs have one name, and a sweep of settings would
-/// change what is proved. `None` if the server has no such lock, or refuses the question.
+/// change its promises. `None` if the server has no such lock, or refuses the question.
 fn alone(engine: &dyn Engine) -> Result<Option<Box<dyn SettingsLock>>> {
     let settings = engine.server().and_then(|server| server.settings());
     match settings.map(|settings| settings.lock_settings()) {
