@@ -101,7 +101,7 @@ fn sweeps_leave_settings_of_others(work: &Workplace, server: &Server) {
     let mut other = server.client("postgres");
     let lock = "SELECT pg_advisory_lock(hashtext('petal server settings'))";
     other.batch_execute(lock).unwrap();
-    sweep("locked").exits(3).telling(&["another petal (server process", "changes settings"]);
+    sweep("locked").exits(3).telling(&["another petal (server process", "changes or proves"]);
     assert_eq!(server.stored_settings(), ["wal_writer_delay = '300ms'"]);
     drop(other);
     let mut client = server.client("facts");
