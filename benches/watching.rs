@@ -35,7 +35,7 @@ fn main() {
     let found = devices::find(std::slice::from_ref(&folder));
     let path = folder.join(format!("watching-{}.ndjson", std::process::id()));
     let mut log = OsLog::begin(
-        &RecordFolder::beside(&path),
+        &RecordFolder::containing(&path),
         path.file_name().unwrap(),
         &OsLogHeader::default(),
     )

@@ -320,27 +320,6 @@ mod tests {
     }
 
     #[test]
-    fn peers_that_do_not_ask_or_read_leave_their_places_to_one_that_asks() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let text = "x".repeat(100_000);
-        serve(listener, "test", move |_| HttpAnswer::new(TEXT, text.clone())).unwrap();
-        let connect = || TcpStream::connect(address).unwrap();
-        let mut held = Vec::new();
-        for _ in 0..2 {
-            held.extend((0..PEERS_MAX * 2).map(|_| connect()));
-            assert!(answered(connect()).starts_with("HTTP/1.1 200 OK"));
-            let reads_nothing = || {
-                let mut peer = connect();
-                write!(peer, "GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-                peer
-            };
-            held.extend((0..PEERS_MAX * 2).map(|_| reads_nothing()));
-            assert!(answered(connect()).starts_with("HTTP/1.1 200 OK"));
-        }
-    }
-
-    #[test]
     fn a_peer_that_trickles_is_left_at_its_deadline() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

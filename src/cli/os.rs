@@ -106,7 +106,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         clock: ClockState::ask(),
         format: String::new(),
     };
-    let (folder, name) = (RecordFolder::beside(&path), path.file_name().unwrap_or_default());
+    let (folder, name) = (RecordFolder::containing(&path), path.file_name().unwrap_or_default());
     let log = OsLog::begin(&folder, name, &header)?;
     console.warn(&format!("the clock of this host: {}", clock(header.clock.as_ref())));
     let seconds = matches.get_one("seconds").copied().unwrap_or(SECONDS_DEFAULT);

@@ -62,7 +62,7 @@ impl Identifiers {
         let known = self
             .names
             .iter()
-            .fold(text.to_owned(), |text, (name, word)| replaced(&text, name, word));
+            .fold(without_accounts(text), |text, (name, word)| replaced(&text, name, word));
         let mut hidden = String::new();
         let mut word = String::new();
         for sign in known.chars().chain([' ']) {
@@ -88,6 +88,18 @@ impl Identifiers {
             false => shape(plain).map_or_else(|| word.to_owned(), |name| format!("{name}{end}")),
         }
     }
+}
+
+/// The text without accounts as MySQL writes them, such as 'petal'@'app7': a client's host has any name.
+fn without_accounts(text: &str) -> String {
+    let (mut made, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once("'@'") {
+        let user = before.rfind('\'').unwrap_or(before.len());
+        made += &before[..user];
+        made += "USER@HOST";
+        rest = after.split_once('\'').map_or("", |(_, after)| after);
+    }
+    made + rest
 }
 
 /// The word for a text of this shape.
@@ -206,6 +218,18 @@ mod tests {
             pg_stat_database.xact_commit, SYS.DBMS_STATS, 1,234 rows/s, 8192";
         assert_eq!(hidden.hide(text), text);
         assert_eq!(hidden.hide("127.0.0.1:1521/FREEPDB1: refused"), "HOST: refused");
+    }
+
+    #[test]
+    fn an_account_of_mysql_has_any_host() {
+        let hidden = of("mysql://petal@127.0.0.1:3306/orders");
+        let text = "SELECT command denied to user 'petal'@'kassenserver' for table 'x', then \
+            'root'@'localhost' and ''@'%'.";
+        assert_eq!(
+            hidden.hide(text),
+            "SELECT command denied to user USER@HOST for table 'x', then USER@HOST and USER@HOST."
+        );
+        assert_eq!(hidden.hide("'a'@'b"), "USER@HOST");
     }
 
     #[test]

@@ -25,12 +25,12 @@ use subject::LiveSubject;
 
 /// Name of the data, next to `petal` of all other commands.
 pub const NAME: &str = "petal_prove";
-/// Time for everything, the drop included.
-const LIMIT: Duration = Duration::from_secs(600);
-/// Part of that time in which no further promise begins.
-const LAST: Duration = Duration::from_secs(90);
 /// Time for the last drop.
 const DROP_LIMIT: Duration = Duration::from_secs(60);
+/// Time for the load and the promises: ten minutes, the drop included.
+const LIMIT: Duration = Duration::from_secs(600 - DROP_LIMIT.as_secs());
+/// Part of that time in which no further promise begins.
+const LAST: Duration = Duration::from_secs(30);
 
 /// Reads the settings of a run with these parameters.
 pub type RunSettings<'a> =
@@ -226,7 +226,8 @@ fn clean_up(request: &Request<'_>, context: &WorkContext<'_>) -> Result<ProofOf,
 fn hand_on(context: &WorkContext<'_>, last: &Caller, over: &Arc<AtomicBool>) -> Result<()> {
     let (signals, over) = (Arc::clone(&context.caller.signals), Arc::clone(over));
     let (to, begin) = (Arc::clone(&last.signals), Instant::now());
-    let before = signals.load(Ordering::Relaxed);
+    // The first signal ends the promises, never the drop.
+    let before = signals.load(Ordering::Relaxed).max(1);
     Thread::named("prove drop").start(move || {
         while !over.load(Ordering::Relaxed) {
             let more = signals.load(Ordering::Relaxed) > before;

@@ -24,7 +24,7 @@ pub struct Proofs {
 impl ProofOf {
     fn verdict(&self) -> &'static str {
         match &self.proof {
-            Ok(TriedPromise::Held(_)) => "held",
+            Ok(TriedPromise::Held(_) | TriedPromise::HeldByError(_)) => "held",
             Ok(TriedPromise::NotTried(_)) => "not tried",
             Err(Unproved::Broken { .. }) => "BROKEN",
             Err(Unproved::Stopped) => "stopped",
@@ -33,20 +33,29 @@ impl ProofOf {
 
     fn seen(&self) -> String {
         match &self.proof {
-            Ok(TriedPromise::Held(seen) | TriedPromise::NotTried(seen)) => seen.clone(),
+            Ok(
+                TriedPromise::Held(seen)
+                | TriedPromise::HeldByError(seen)
+                | TriedPromise::NotTried(seen),
+            ) => seen.clone(),
             Err(Unproved::Broken { item, seen }) => format!("{item}: {seen}"),
             Err(Unproved::Stopped) => "a signal or the time ended it".to_owned(),
         }
     }
 
-    /// The promise, how it was seen, and the figures.
+    /// The promise, how it was seen, and the figures or the reason. Petal's own words are not hidden: a
+    /// name that is also one of them would spoil the text, and show itself.
     fn lines(&self, hide: impl Fn(&str) -> String) -> String {
         let rule = self.rule.replace('_', " ");
         let seconds = decimal(self.seconds, 1);
         let first = format!("{:<10}", self.verdict());
         let mut text = paragraph(&first, &" ".repeat(10), &format!("{rule} ({seconds} s)"));
-        for line in std::iter::once(self.how).chain(self.seen().lines()) {
-            text += &paragraph(&" ".repeat(10), &" ".repeat(10), &hide(line));
+        let seen = match self.proof {
+            Ok(TriedPromise::Held(_)) => self.seen(),
+            _ => hide(&self.seen()),
+        };
+        for line in std::iter::once(self.how).chain(seen.lines()) {
+            text += &paragraph(&" ".repeat(10), &" ".repeat(10), line);
         }
         text
     }
@@ -143,11 +152,8 @@ impl Proofs {
     pub fn to_send(&self) -> String {
         let hide = |text: &str| self.hidden.hide(text);
         let rows: String = self.all.iter().map(|proof| proof.lines(hide)).collect();
-        let facts: String = self
-            .facts
-            .iter()
-            .map(|(name, value)| hide(&format!("{name}: {value}")) + "\n")
-            .collect();
-        format!("{}\n\n{rows}\n{facts}", hide(&self.verdict()))
+        let facts: String =
+            self.facts.iter().map(|(name, value)| format!("{name}: {}\n", hide(value))).collect();
+        format!("{}\n\n{rows}\n{facts}", self.verdict())
     }
 }

@@ -14,10 +14,10 @@ use serde_json::Value;
 use crate::support::{Ended, Workplace, record};
 use crate::versions::headline;
 
-/// One way in which a server refuses a role something.
+/// A right that a role lacks, or a setting that limits it.
 #[derive(Debug, Clone)]
 pub struct Limit {
-    /// As the page names it.
+    /// The limit's name on the page.
     pub name: String,
     /// Statements of an administrator, in a database of its own. `{role}` and `{database}` are replaced.
     pub sql: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Effect {
 pub struct Free {
     /// Figures that its runs lack.
     unknown: BTreeSet<String>,
-    /// What `petal check` printed, of each database.
+    /// Texts of `petal check` for a database without data and one with them.
     checked: [String; 2],
 }
 
@@ -159,7 +159,7 @@ impl Limited<'_> {
     }
 }
 
-/// What `petal check` prints of a database.
+/// Returns the text of `petal check` for a database.
 fn check(url: &str) -> String {
     words(&Workplace::new().petal(["check", "--full", "--db", url]).ends())
 }

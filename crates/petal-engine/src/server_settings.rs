@@ -12,7 +12,8 @@ pub trait ChangeableSettings: Send + Sync {
     /// The place of stored values, for a person who removes one by hand.
     fn place(&self) -> &'static str;
 
-    /// Takes the server's lock for changes of its settings. An error names the petal that has it.
+    /// Takes the server's lock for changes of its settings, or for a proof that they would spoil. An error
+    /// names the petal that has it.
     fn lock_settings(&self) -> Result<Box<dyn SettingsLock>>;
 
     /// Reads a setting as it is now. Refuses a setting that petal does not change, and a role that

@@ -8,8 +8,8 @@ use petal_model::workload::plan::Workload;
 use petal_model::workload::seat::Role;
 
 use super::{
-    EXECUTE, Of as _, PromiseResult, Provable, ROWS, SCAN_ROWS, SCHEMAS, choose, execute, held,
-    hold, seat, unlimited, workload,
+    EXECUTE, Of as _, PromiseResult, Provable, ROWS, SCAN_ROWS, SCHEMAS, TriedPromise, choose,
+    execute, held, hold, seat, unlimited, workload,
 };
 
 const LOAD: &str = "Engine::load";
@@ -111,7 +111,7 @@ pub fn data_in_use_stay(subject: &dyn Provable) -> PromiseResult {
     hold!(USE, there > 0, "{there} schemas are there after a refused drop");
     let vanished = used.vanished().of("DataUse::vanished")?;
     hold!("DataUse::vanished", vanished.is_none(), "{vanished:?}");
-    held(refused.err().unwrap_or_default())
+    Ok(TriedPromise::HeldByError(refused.err().unwrap_or_default()))
 }
 
 /// Ends without data.
@@ -137,7 +137,7 @@ pub fn errors_name_the_target_and_no_password(subject: &dyn Provable) -> Promise
     let error = engine.loaded().err().map(|error| error.to_string()).unwrap_or_default();
     hold!(ITEM, error.contains(&name), "an error that does not name {name}: {error:?}");
     hold!(ITEM, !error.contains(password), "an error shows the password");
-    held(error)
+    Ok(TriedPromise::HeldByError(error))
 }
 
 /// The plan of one schema of random text, which several connections load.

@@ -68,7 +68,7 @@ impl RecordFolder {
     }
 
     /// The folder of a file, by the file's path.
-    pub fn beside(file: &Path) -> Self {
+    pub fn containing(file: &Path) -> Self {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         Self::open(folder.unwrap_or(Path::new(".")))
     }
@@ -88,7 +88,7 @@ impl RecordFolder {
 
     /// Whether a petal process is at work in this folder.
     pub fn is_live(&self) -> bool {
-        // Anew: a lock belongs to a descriptor.
+        // By another descriptor: a lock belongs to one.
         Folder::open(&self.path).is_ok_and(|folder| is_locked(folder.file()))
     }
 

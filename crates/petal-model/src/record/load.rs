@@ -82,7 +82,7 @@ fn brief(path: &Path) -> Option<Run> {
 
 /// The folder of a run, named in any way that [`load`] accepts.
 pub fn folder_of(path: &Path) -> RecordFolder {
-    if path.is_dir() { RecordFolder::open(path) } else { RecordFolder::beside(path) }
+    if path.is_dir() { RecordFolder::open(path) } else { RecordFolder::containing(path) }
 }
 
 fn in_folder(path: &Path) -> Result<Run, RecordError> {

@@ -354,7 +354,7 @@ fn a_slip_of_the_pen_in_a_key_is_refused_with_the_right_one() {
     ./slob.conf:3: unknown parameter run_time; did you mean RUN_TIME?
     ./slob.conf:7: unknown parameter SCAL; did you mean SCALE?
     ");
-    // A line that names the file's own variable is none.
+    // A line that names the file's own variable is not a slip.
     assert!(settings(&Case::file("OUTS=/tmp\nOUT=$OUTS/results")).notes.is_empty());
 }
 

@@ -52,7 +52,7 @@ pub struct DeviceUse {
     pub in_flight: u64,
     /// Number of restarts of its counters that were seen, in a sample.
     #[serde(skip)]
-    pub anew: u64,
+    pub restarts: u64,
 }
 
 impl DeviceUse {
@@ -62,14 +62,14 @@ impl DeviceUse {
             read_merges: combine(self.read_merges, other.read_merges),
             write_merges: combine(self.write_merges, other.write_merges),
             queue_ms: combine(self.queue_ms, other.queue_ms),
-            anew: 0,
+            restarts: 0,
             ..self.clone()
         }
     }
 
     /// None if its counters began again in between, or one of them fell.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
-        let goes_on = self.anew == earlier.anew;
+        let goes_on = self.restarts == earlier.restarts;
         goes_on.then(|| crate::stats::deltas(|minus| self.with(earlier, minus))).flatten()
     }
 
@@ -108,7 +108,7 @@ struct WatchedLine {
     key: LineKey,
     /// Requests and sectors, read and written, when it was last listed.
     latest: Option<[u64; 4]>,
-    anew: u64,
+    restarts: u64,
     wide: WideCounters,
 }
 
@@ -192,9 +192,9 @@ impl WatchedDisk {
             match listed.iter().find(|listed| line.key.is_of(listed)) {
                 Some(listed) => {
                     let counted = line.sample(listed);
-                    let (anew, in_flight) =
-                        (sum.anew + counted.anew, sum.in_flight + counted.in_flight);
-                    sum = DeviceUse { anew, in_flight, ..sum.plus(&counted) };
+                    let (restarts, in_flight) =
+                        (sum.restarts + counted.restarts, sum.in_flight + counted.in_flight);
+                    sum = DeviceUse { restarts, in_flight, ..sum.plus(&counted) };
                     flushes += listed.field(16);
                 }
                 None => {
@@ -224,12 +224,12 @@ impl LineKey {
 
 impl WatchedLine {
     fn new(key: LineKey) -> Self {
-        Self { key, latest: None, anew: 0, wide: WideCounters::default() }
+        Self { key, latest: None, restarts: 0, wide: WideCounters::default() }
     }
 
     fn begin_anew(&mut self) {
         if self.latest.take().is_some() {
-            self.anew += 1;
+            self.restarts += 1;
             self.wide = WideCounters::default();
         }
     }
@@ -257,7 +257,7 @@ impl WatchedLine {
             write_merges: line.field(6),
             queue_ms: self.wide.queue_ms.next(line.field(11)),
             in_flight: line.field(9),
-            anew: self.anew,
+            restarts: self.restarts,
             ..DeviceUse::default()
         }
     }
