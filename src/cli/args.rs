@@ -8,7 +8,7 @@ use petal_model::settings::SCHEMAS_MAX;
 use petal_model::settings::flags;
 use petal_model::settings::limit::ChangeLimit;
 use petal_model::settings::objective::Objective;
-use petal_model::settings::table::CommandKind;
+use petal_model::settings::table::{self, CommandKind};
 
 /// `--name`, without a value.
 pub fn flag(name: &'static str, help: &'static str) -> Arg {
@@ -145,9 +145,30 @@ where
     }
 }
 
+/// Refuses `KEY=VALUE` in place of a number of schemas, and names the option that means it.
+pub fn no_setting(text: &str) -> Result<String, String> {
+    let key = text.split_once('=').and_then(|(key, _)| table::slip_of(key));
+    match key.and_then(table::find) {
+        Some(parameter) => {
+            Err(format!("a setting is an option here: --{} VALUE", parameter.flag()))
+        }
+        None => Ok(text.to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_in_the_place_of_the_schemas_is_refused_by_its_option() {
+        let words = "a setting is an option here: --run-time VALUE".to_owned();
+        assert_eq!(no_setting("RUN_TIME=5"), Err(words.clone()));
+        assert_eq!(no_setting("run_tim=5"), Err(words));
+        for text in ["4", "IOPS", "", "=", "far_from_all_keys=1"] {
+            assert_eq!(no_setting(text), Ok(text.to_owned()));
+        }
+    }
 
     #[test]
     fn an_invalid_number_is_refused_with_the_rule() {

@@ -54,6 +54,7 @@ cleanly and reports; twice stops at once. If petal is killed, use
 petal report DIR.";
 
 pub fn command() -> Command {
+    let number = whole::<u32>(0, SCHEMAS_MAX.into());
     let command = Command::new("run")
         .about("Run the method: settle, connect, trigger, run, record, report")
         .before_help(
@@ -63,7 +64,9 @@ pub fn command() -> Command {
             Arg::new("form")
                 .value_name("N")
                 .num_args(0..=2)
-                .value_parser(whole::<u32>(0, SCHEMAS_MAX.into()))
+                .value_parser(move |text: &str| {
+                    args::no_setting(text).and_then(|text| number(&text))
+                })
                 .help("SLOB's own form of -s"),
         )
         .args(args::run_output())

@@ -38,6 +38,7 @@ pub fn command() -> Command {
             Arg::new("form")
                 .value_name("[TABLESPACE] N")
                 .num_args(0..=2)
+                .value_parser(args::no_setting)
                 .help("SLOB's own form; -s N says the same"),
         )
         .arg(flag(
