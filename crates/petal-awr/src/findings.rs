@@ -10,6 +10,8 @@ use super::host::parameter;
 use super::report::{Report, ReportFinding, ReportSeverity, event};
 use super::times;
 
+mod limits;
+
 /// Minimum number of commits from which their durability is judged.
 const COMMITS_MIN: f64 = 100.0;
 /// Ratio of syncs to commits below which some commits did not wait.
@@ -22,6 +24,10 @@ const JUDGED_MIN: f64 = 5.0;
 const SHORT_MIN: f64 = 1.0;
 /// Share of the duration that suffices, because a sample may begin or end a little early.
 const SLACK: f64 = 0.97;
+/// Minimum rate of executions of a SLOB test.
+const EXECUTES_MIN: f64 = 10.0;
+/// Maximum calls, and parses, for each execution of a SLOB test.
+const PER_EXECUTE_MAX: f64 = 0.1;
 
 /// Findings that recommend a run by the method and do not apply to a production database.
 const FOR_TESTS: [&str; 3] = ["not-durable", "not-single-block", "short-run"];
@@ -33,9 +39,24 @@ pub fn is_for_tests(id: &str) -> bool {
 type ReportRule = fn(&Report) -> Option<ReportFinding>;
 
 pub fn judge(report: &Report, warnings: &[String]) -> Vec<ReportFinding> {
-    const RULES: [ReportRule; 5] = [commits, processor, prefetch, log_switches, short_run];
-    let restart = restart(report, warnings);
-    restart.into_iter().chain(RULES.iter().filter_map(|rule| rule(report))).collect()
+    const OF_TESTS: [ReportRule; 3] = [commits, prefetch, short_run];
+    if let Some(restart) = restart(report, warnings) {
+        return vec![restart];
+    }
+    let own = if is_like_slob(report) { OF_TESTS } else { limits::OF_PRODUCTION };
+    let all = [processor, log_switches].into_iter().chain(limits::OF_ALL);
+    own.into_iter().chain(all).filter_map(|rule| rule(report)).collect()
+}
+
+/// True if the load is like that of a SLOB test, as far as the report says: loops in the database
+/// run the same few statements, so that calls and parses are few, and sessions are always active.
+fn is_like_slob(report: &Report) -> bool {
+    let executes = columns::value(report, "executes_per_s").unwrap_or(0.0);
+    let parses = number(&report.load_profile.parses.per_second);
+    let is_few = |rate: Option<f64>| rate.is_none_or(|rate| rate <= executes * PER_EXECUTE_MAX);
+    let is_active = columns::value(report, "aas").is_none_or(|sessions| sessions >= 1.0);
+    let calls = columns::value(report, "user_calls_per_s");
+    executes >= EXECUTES_MIN && is_few(calls) && is_few(parses) && is_active
 }
 
 fn finding<const N: usize>(

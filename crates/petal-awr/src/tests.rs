@@ -221,7 +221,7 @@ fn findings_of_the_samples() {
         format!("{name}: {}", ids.join(" "))
     });
     insta::assert_snapshot!(all.join("\n"), @r"
-    sp_9i.txt: 
+    sp_9i.txt: top-wait
     sp_10g.txt: 
     sp_11g.txt: not-durable
     awr_10g.txt: processor-bound
