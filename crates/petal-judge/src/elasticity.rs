@@ -114,28 +114,40 @@ pub(super) fn proven(
         let (counted_words, first) = (&counted.words, most.of.words());
         let words =
             format!("{counted_words}; by experiment {first} and {} are level", names.join(" and "));
-        return with_evidence(LimitedBy { words, ..counted }, found, Some(most));
+        let shared_with = counted.shared_with.or_else(|| {
+            let both = [limiter_of(most.of), limiter_of(level[0].of)];
+            both.into_iter().find(|by| *by != counted.by)
+        });
+        return with_evidence(LimitedBy { words, shared_with, ..counted }, found, Some(most));
     }
-    let (by, name, agrees) = match most.of {
-        ChangedResource::Commits => {
+    let by = limiter_of(most.of);
+    let (name, agrees) = match by {
+        Limiter::Log => {
             let of_writers = matches!(
                 counted.by,
                 Limiter::Log | Limiter::LogRoom | Limiter::Contention | Limiter::Locks
             );
-            (Limiter::Log, "log writes and syncs", of_writers)
+            ("log writes and syncs", of_writers)
         }
-        ChangedResource::Reads | ChangedResource::ReadLatency => {
-            let of_reads = matches!(counted.by, Limiter::Reads | Limiter::IoLimit);
-            (Limiter::Reads, "reads", of_reads)
-        }
-        _ => (Limiter::Processors, "processors", of_processors),
+        Limiter::Reads => ("reads", matches!(counted.by, Limiter::Reads | Limiter::IoLimit)),
+        _ => ("processors", of_processors),
     };
     let (by, name) = match agrees {
         true => (counted.by, counted.words.clone()),
         false => (by, name.to_owned()),
     };
     let words = format!("{name}; by experiment: {}", in_words(most));
-    with_evidence(LimitedBy { by, words, ..counted }, found, Some(most))
+    let shared_with = counted.shared_with.filter(|_| agrees);
+    with_evidence(LimitedBy { by, words, shared_with, ..counted }, found, Some(most))
+}
+
+/// The limit that a changed resource is.
+fn limiter_of(of: ChangedResource) -> Limiter {
+    match of {
+        ChangedResource::Commits => Limiter::Log,
+        ChangedResource::Reads | ChangedResource::ReadLatency => Limiter::Reads,
+        _ => Limiter::Processors,
+    }
 }
 
 fn is_of_processors(by: Limiter) -> bool {

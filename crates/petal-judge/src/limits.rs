@@ -38,19 +38,19 @@ pub(super) fn is_processor_bound(run: &Run) -> bool {
     full(run).is_some()
 }
 
-/// The processors were full, and mostly of work that is neither petal's nor the database's.
-pub(super) fn is_others_work(run: &Run) -> bool {
-    matches!(full(run), Some(FullProcessors::All { .. })) && others_prevail(run).is_some()
-}
-
-fn others_prevail(run: &Run) -> Option<Others> {
-    other_processors::at_work(run).filter(|others| others.processors > others.own)
+/// Returns others' work on processors that were full.
+pub(super) fn others_on_full_processors(run: &Run) -> Option<Others> {
+    let is_all = matches!(full(run), Some(FullProcessors::All { .. }));
+    other_processors::noticeable(run).filter(|_| is_all)
 }
 
 /// The full processors as the limit of a run: whose work, and which limit.
 pub(super) fn full_words(run: &Run) -> Option<String> {
     let words = match full(run)? {
-        FullProcessors::All { .. } => "processors".to_owned(),
+        FullProcessors::All { .. } => match other_processors::noticeable(run) {
+            Some(others) => format!("processors: {}", others.words()),
+            None => "processors".to_owned(),
+        },
         FullProcessors::Group(granted) => {
             let file = run.database_host().and_then(|seen| seen.group_file.as_deref());
             let file = file.map_or_else(String::new, |file| format!(", {file}"));
@@ -151,7 +151,8 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
     };
     let on = run.database_host().map_or(String::new(), seen_on);
     let found = match full(run).ok_or(Clear)? {
-        FullProcessors::All { busy } if is_logical_test(run) && others_prevail(run).is_none() => info(
+        FullProcessors::All { busy }
+            if is_logical_test(run) && other_processors::noticeable(run).is_none() => info(
             format!(
                 "the processors were {busy:.1} % busy{on}, as a test of logical reads is meant to \
                  keep them"
@@ -201,7 +202,7 @@ fn is_logical_test(run: &Run) -> bool {
 
 /// Judges full processors; the advice depends on the processes that used them.
 fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
-    let Some(Others { processors, of, own }) = others_prevail(run) else {
+    let Some(others) = other_processors::noticeable(run) else {
         return warning(
             format!(
                 "the processors were {busy:.1} % busy{on}: they were the limit, not storage{whose}"
@@ -209,12 +210,13 @@ fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
             "Use fewer sessions, or more or faster processors, to see the storage's limit.",
         );
     };
+    let Others { processors, of, own } = others;
+    let mostly = if others.prevail() { ", mostly for others" } else { ", also for others" };
     let database = if run.is_bare_device() { "" } else { " and the database" };
     warning(
         format!(
-            "the processors were {busy:.1} % busy{on}, mostly for others: they used \
-             {processors:.2} of the {of}, petal{database} {own:.2}; the storage's limit is not \
-             seen"
+            "the processors were {busy:.1} % busy{on}{mostly}: they used {processors:.2} of the \
+             {of}, petal{database} {own:.2}; the storage's limit is not seen"
         ),
         "Repeat on a quiet host; top names the other programs.",
     )

@@ -24,6 +24,11 @@ pub(super) fn at_work(run: &Run) -> Option<Others> {
     of(run, seen, &seen.whole.sum)
 }
 
+/// Returns others' work, if it is enough to be reported.
+pub(super) fn noticeable(run: &Run) -> Option<Others> {
+    at_work(run).filter(|others| others.processors >= others.processors_min())
+}
+
 /// Returns others' work in an interval of a host.
 pub(super) fn of(run: &Run, seen: &HostSeen, interval: &OsInterval) -> Option<Others> {
     let working = interval.working_processors()?;
@@ -62,6 +67,16 @@ pub(super) fn between(run: &Run, from_s: f64, to_s: f64) -> Option<Others> {
 }
 
 impl Others {
+    /// `others used 0.9 of 2`.
+    pub fn words(self) -> String {
+        format!("others used {:.1} of {}", self.processors, self.of)
+    }
+
+    /// True if others used more than petal and the database.
+    pub fn prevail(self) -> bool {
+        self.processors > self.own
+    }
+
     /// The number of processors that others must use, or use in addition, to be reported.
     pub fn processors_min(self) -> f64 {
         PROCESSORS_MIN.max(PROCESSORS_SHARE_MIN * self.of as f64)

@@ -159,7 +159,8 @@ pub(super) fn processors(run: &Run) -> Judgement {
     let others = other_processors::of(run, host, &host.whole.sum);
     let others = known(others, "the processor time of the database's processes is not known")?;
     // That finding names them.
-    clear_if(limits::is_others_work(run) || others.processors < others.processors_min())?;
+    let is_named = limits::others_on_full_processors(run).is_some();
+    clear_if(is_named || others.processors < others.processors_min())?;
     let (during, before) = (processors_words(&others), before_run(run, host));
     let words = match before {
         Some(before) => format!("{during} during the run ({:.1} before)", before.processors),
@@ -195,7 +196,7 @@ pub(super) fn before(run: &Run) -> Judgement {
     let before = seen.before.as_ref().ok_or(Clear)?;
     if let Some(others) = before_run(run, seen) {
         // One finding for one fact.
-        clear_if(limits::is_others_work(run) || processors(run).is_ok())?;
+        clear_if(limits::others_on_full_processors(run).is_some() || processors(run).is_ok())?;
         let words = format!("{} before the run", processors_words(&others));
         return by_others(seen, &words, &others)
             .with(json!({ "other_processors_before": others.processors }));

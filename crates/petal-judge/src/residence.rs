@@ -35,21 +35,11 @@ impl PlaceOfTime {
             PartOfTime::Other => Self::Waits,
         }
     }
-
-    pub(super) fn words(self) -> &'static str {
-        match self {
-            Self::Processors => "processors",
-            Self::Reads => "reads",
-            Self::Writes => "writes and syncs",
-            Self::Network => "network",
-            Self::Waits => "locks and other waits",
-        }
-    }
 }
 
 /// Shares of an operation's time by place. None if the waterfall is unknown, or if its gap is so
 /// large that the parts do not show where the time goes.
-pub(super) fn shares(waterfall: &Waterfall) -> Option<Vec<(PlaceOfTime, f64)>> {
+fn shares(waterfall: &Waterfall) -> Option<[(PlaceOfTime, f64); 5]> {
     let all_us = waterfall.operation_us.filter(|&us| us > 0.0)?;
     let gap = waterfall.gap_us? / all_us;
     let share = |place: PlaceOfTime| {
@@ -57,19 +47,24 @@ pub(super) fn shares(waterfall: &Waterfall) -> Option<Vec<(PlaceOfTime, f64)>> {
         of_place.filter_map(|part| part.us).sum::<f64>() / all_us
     };
     let shares = PlaceOfTime::ALL.map(|place| (place, share(place)));
-    (gap.abs() <= GAP_SHARE_MAX).then(|| shares.into())
+    (gap.abs() <= GAP_SHARE_MAX).then_some(shares)
 }
 
-/// The place with the largest share.
-pub(super) fn largest(waterfall: &Waterfall) -> Option<(PlaceOfTime, f64)> {
-    shares(waterfall)?.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
+/// All places with their shares, the largest first.
+pub(super) fn largest_first(waterfall: &Waterfall) -> Option<[(PlaceOfTime, f64); 5]> {
+    let mut shares = shares(waterfall)?;
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    Some(shares)
+}
+
+pub(super) fn share_of(waterfall: &Waterfall, place: PlaceOfTime) -> Option<f64> {
+    Some(shares(waterfall)?.into_iter().find(|(of, _)| *of == place)?.1)
 }
 
 /// Shares of an operation's time that it waits for a processor, and for reads. None if they are
 /// unknown.
 pub(super) fn waits_and_reads(waterfall: &Waterfall) -> Option<(f64, f64)> {
-    let reads = shares(waterfall)?.into_iter().find(|(place, _)| *place == PlaceOfTime::Reads)?.1;
-    Some((waterfall.share(PartOfTime::RunQueue)?, reads))
+    Some((waterfall.share(PartOfTime::RunQueue)?, share_of(waterfall, PlaceOfTime::Reads)?))
 }
 
 /// Shares of all parts and of the gap, by name: together 1.
@@ -120,7 +115,7 @@ mod tests {
             let named: f64 =
                 evidence(&all).as_object().unwrap().values().filter_map(Value::as_f64).sum();
             prop_assert!((named - 1.0).abs() < 1e-9, "{named}");
-            let (_, most) = largest(&all).unwrap();
+            let [(_, most), ..] = largest_first(&all).unwrap();
             prop_assert!(known.iter().all(|(_, share)| *share <= most));
         }
     }

@@ -1,23 +1,27 @@
 //! The limit of a run: candidates in the order of their proof, and the first that the record shows.
 //!
-//! [`waits`] judges the classes of waits, [`log`] the log behind other waits.
+//! [`waits`] judges the classes of waits, [`log`] the log behind other waits, [`shared`] two resources
+//! that are level.
 
 mod log;
+mod shared;
 #[cfg(test)]
 mod tests;
 mod waits;
 
 use serde_json::{Value, json};
 
-use super::{io_limits, limits, other_processors, residence, waterfall};
+use super::other_processors::{self, Others};
+use super::{io_limits, limits, residence, waterfall};
 use petal_model::numbers::decimal;
 use petal_model::record::Run;
 use petal_model::record::conclusions::{LimitedBy, Limiter};
-use petal_model::record::waterfall::PartOfTime;
+use petal_model::record::waterfall::{PartOfTime, Waterfall};
 use petal_model::stats::counters::WaitClass;
 use residence::PlaceOfTime;
+use shared::{ResourceShare, others_words};
 use waits::{
-    ABOVE_DEVICE_MIN, LIMIT_SHARE_MIN, WAITED_SHARE_MIN, longest_class, queued_share, waited_for,
+    ABOVE_DEVICE_MIN, LIMIT_SHARE_MIN, WAITED_SHARE_MIN, classes_by_time, queued_share, waited_for,
     words_with_event,
 };
 use waterfall::OperationSide;
@@ -51,7 +55,8 @@ pub(super) fn limited_by(run: &Run) -> LimitedBy {
 fn petal_itself(run: &Run) -> Option<LimitedBy> {
     let bound = limits::is_petal_full(run).then(|| limits::generator_bound(run).ok());
     let evidence = bound??.evidence;
-    Some(LimitedBy { by: Limiter::Petal, words: "petal's own processors".to_owned(), evidence })
+    let words = "petal's own processors".to_owned();
+    Some(LimitedBy { by: Limiter::Petal, words, shared_with: None, evidence })
 }
 
 /// Names the network, if the way to the server and back is most of DB time. LOOP=client makes at
@@ -83,52 +88,92 @@ fn on_the_way(run: &Run) -> Option<LimitedBy> {
 fn queued(run: &Run) -> Option<LimitedBy> {
     let share = queued_share(run).filter(|&share| share >= LIMIT_SHARE_MIN)?;
     let percent = share.min(1.0) * 100.0;
-    let words = format!("processors (operations waited {percent:.0} % of their time for one)");
+    let others = others_words(run);
+    let words =
+        format!("processors (operations waited {percent:.0} % of their time for one{others})");
     Some(LimitedBy::new(Limiter::Processors, words, json!({ "run_queue_share": share })))
 }
 
-/// Names the place where operations mostly spend their time, by the parts of the waterfall. None if
-/// these are not known.
+/// Names the place where operations mostly spend their time, by the parts of the waterfall, or two
+/// places that are level. None if these are not known.
 fn by_residence(run: &Run) -> Option<LimitedBy> {
-    use WaitClass::{Commit, Network, UserIo};
     let waterfall = waterfall::of(run)?;
-    let (place, share) = residence::largest(&waterfall)?;
+    let [first, second, ..] = residence::largest_first(&waterfall)?;
+    let ((place, share), (next_place, next_share)) = (first, second);
     let part = |part| waterfall.share(part).unwrap_or(0.0);
     let evidence = json!({ "time_shares": residence::evidence(&waterfall) });
-    let percent = share * 100.0;
-    let spent = format!("{percent:.0} % of an operation's time");
+    let (by, name) = resource_at(run, &waterfall, place);
+    if shared::are_level(share, next_share) {
+        let (next_by, next_name) = resource_at(run, &waterfall, next_place);
+        let both = [
+            ResourceShare { by, name, share },
+            ResourceShare { by: next_by, name: next_name, share: next_share },
+        ];
+        return Some(shared::between(run, both, "an operation's time", evidence));
+    }
+    let spent = format!("{:.0} % of an operation's time", share * 100.0);
     if share < LIMIT_SHARE_MIN {
-        let words = format!("not determined (largest share: {}, {spent})", place.words());
+        let words = format!("not determined (largest share: {name}, {spent})");
         return Some(LimitedBy::new(Limiter::NotDetermined, words, evidence));
     }
-    let queued = part(PartOfTime::RunQueue);
-    let (by, words) = match place {
-        PlaceOfTime::Processors if queued >= QUEUED_SHARE_MIN => {
-            let queued = queued * 100.0;
-            (Limiter::Processors, format!("processors ({spent}; {queued:.0} % waits for one)"))
+    let words = match by {
+        Limiter::Processors => {
+            let (queued, others) = (part(PartOfTime::RunQueue) * 100.0, others_words(run));
+            format!("{name} ({spent}; {queued:.0} % waits for one{others})")
         }
-        PlaceOfTime::Processors => {
-            (Limiter::SessionProcessorTime, format!("processor time of the sessions ({spent})"))
-        }
-        PlaceOfTime::Reads => {
+        Limiter::Reads if place == PlaceOfTime::Reads => {
             let above = (part(PartOfTime::FileSystem) + part(PartOfTime::BlockQueue)) / share;
             let above = match above >= ABOVE_DEVICE_MIN {
                 true => format!(", {:.0} % of it above the device", above * 100.0),
                 false => String::new(),
             };
-            (Limiter::Reads, format!("waiting for reads ({spent}{above})"))
+            format!("waiting for reads ({spent}{above})")
         }
-        PlaceOfTime::Writes => (Limiter::Log, format!("log writes and syncs ({spent})")),
-        PlaceOfTime::Network => (Limiter::Network, format!("network ({spent})")),
-        PlaceOfTime::Waits => match longest_class(run) {
-            // The kernel's parts have these apart.
-            Some((class, _)) if !matches!(class, UserIo | Commit | Network) => {
-                (waits::limiter(class), format!("{} ({spent})", words_with_event(run, class)))
-            }
-            _ => (Limiter::OtherWaits, format!("{} ({spent})", place.words())),
-        },
+        _ => format!("{name} ({spent})"),
     };
     Some(LimitedBy::new(by, words, evidence))
+}
+
+/// The resource of a place of the waterfall, by name.
+fn resource_at(run: &Run, waterfall: &Waterfall, place: PlaceOfTime) -> (Limiter, String) {
+    let queued = waterfall.share(PartOfTime::RunQueue).unwrap_or(0.0);
+    let (by, name) = match place {
+        PlaceOfTime::Processors if queued >= QUEUED_SHARE_MIN => {
+            (Limiter::Processors, "processors")
+        }
+        PlaceOfTime::Processors => {
+            (Limiter::SessionProcessorTime, "processor time of the sessions")
+        }
+        PlaceOfTime::Reads => (Limiter::Reads, "reads"),
+        PlaceOfTime::Writes => (Limiter::Log, "log writes and syncs"),
+        PlaceOfTime::Network => (Limiter::Network, "network"),
+        PlaceOfTime::Waits => {
+            return match blocked_class(run, waterfall) {
+                Some(class) => (waits::limiter(class), words_with_event(run, class)),
+                None => (Limiter::OtherWaits, "waits that the database does not name".to_owned()),
+            };
+        }
+    };
+    (by, name.to_owned())
+}
+
+/// The class of waits in which threads are blocked outside of calls: the one with the most time by the
+/// database's clock that is not in the kernel's own part. Another thread may read, or write the log.
+fn blocked_class(run: &Run, waterfall: &Waterfall) -> Option<WaitClass> {
+    let share_of = |place| residence::share_of(waterfall, place).unwrap_or(0.0);
+    let beyond = |(class, time_us): (WaitClass, f64)| {
+        let in_calls = match class {
+            WaitClass::UserIo => share_of(PlaceOfTime::Reads),
+            WaitClass::Commit => share_of(PlaceOfTime::Writes),
+            WaitClass::Network => share_of(PlaceOfTime::Network),
+            _ => 0.0,
+        };
+        Some((class, run.share_of_db_time(time_us)? - in_calls))
+    };
+    let classes = classes_by_time(run).into_iter().filter_map(beyond);
+    let most = classes.max_by(|a, b| a.1.total_cmp(&b.1));
+    let half = share_of(PlaceOfTime::Waits) * LIMIT_SHARE_MIN;
+    most.filter(|(_, beyond)| *beyond >= half).map(|(class, _)| class)
 }
 
 /// Names a control group's limit on the device, unless sessions hardly waited for its requests and
@@ -159,12 +204,13 @@ fn whole_host(run: &Run) -> Option<LimitedBy> {
         return Some(LimitedBy::new(Limiter::NotJudged, words, Value::Null));
     }
     let words = limits::full_words(run)?;
-    let (by, words) = match limits::is_others_work(run) {
-        true => (Limiter::OthersWork, "processors (others' work)".to_owned()),
-        false => (Limiter::Processors, words),
+    let others = limits::others_on_full_processors(run);
+    let by = match others.is_some_and(Others::prevail) {
+        true => Limiter::OthersWork,
+        false => Limiter::Processors,
     };
     let evidence = limits::processor_bound(run).map(|it| it.evidence).unwrap_or_default();
-    Some(LimitedBy { by, words, evidence })
+    Some(LimitedBy { by, words, shared_with: None, evidence })
 }
 
 /// The workload held itself back: think time or an asked rate.

@@ -51,6 +51,85 @@ fn full_processors_of_others_do_not_limit_reads_that_wait_at_the_device() {
     assert_eq!(limited(0.7), Limiter::OthersWork);
 }
 
+/// Makes other programs use so many of the two processors, which are busy to this percentage.
+fn others_use(run: &mut Run, processors: f64, busy: f64) {
+    run.summary.cpu = Some(CpuShare { user: busy, idle: 100.0 - busy, ..CpuShare::default() });
+    let sum = &mut run.details.os.as_mut().unwrap().whole.sum;
+    let user = busy.round() as u64 * 2;
+    sum.cpus.host = Some(CpuTicks::from([user, 0, 0, 200 - user, 0, 0, 0, 0]));
+    let own = busy / 100.0 * 2.0 - processors;
+    sum.counts.petal_cpu_us = Some((sum.seconds * own * 1e6) as u64);
+}
+
+#[test]
+fn others_work_is_in_the_words_of_each_limit_that_is_of_processors() {
+    let limited = |run: &mut Run| {
+        run.summary.limited_by = None;
+        conclude(run);
+        let found = run.summary.findings.iter().find(|it| it.id == "processor-bound");
+        let advice = found.map_or_else(String::new, |it| it.advice.clone());
+        (run.summary.limited_by.clone().unwrap(), advice)
+    };
+    let mut run = fixture::mixed_run();
+    // Reads waited above the device.
+    at_the_device(&mut run, 0.1);
+    for (processors, by) in [(0.9, Limiter::Processors), (1.2, Limiter::OthersWork)] {
+        others_use(&mut run, processors, 98.0);
+        let (limit, advice) = limited(&mut run);
+        let words = format!("processors: others used {processors:.1} of 2");
+        assert_eq!((limit.by, limit.words), (by, words));
+        assert!(advice.starts_with("Repeat on a quiet host"), "{advice}");
+    }
+    others_use(&mut run, 0.1, 98.0);
+    let (limit, advice) = limited(&mut run);
+    assert_eq!(limit.words, "processors");
+    assert!(advice.contains("more or faster processors"), "{advice}");
+    others_use(&mut run, 0.7, 90.0);
+    let words = limited(&mut run).0.words;
+    assert!(words.ends_with("above the device; others used 0.7 of 2 processors)"), "{words}");
+    let mut timed = fixture::mixed_run();
+    fixture::time_threads(&mut timed, 1.0);
+    others_use(&mut timed, 0.7, 90.0);
+    let all = timed.details.os.as_mut().unwrap().whole.sum.threads.as_mut().unwrap();
+    all.times.iter_mut().for_each(|it| it.state = ThreadState::Queue);
+    let words = limited(&mut timed).0.words;
+    let end = "of their time for one; others used 0.7 of 2 processors)";
+    assert!(words.starts_with("processors (operations waited ") && words.ends_with(end), "{words}");
+}
+
+#[test]
+fn resources_whose_shares_are_level_are_both_named() {
+    // The array or the host: a device of 200 us, and others at work on the processors.
+    let mut run = fixture::mixed_run();
+    others_use(&mut run, 0.7, 90.0);
+    at_the_device(&mut run, 0.58);
+    let limit = limited_by(&run);
+    assert_eq!((limit.by, limit.shared_with), (Limiter::Reads, Some(Limiter::Processors)));
+    let end = "reads at the device and processors above it (37 % and 27 % of DB time; others used \
+               0.7 of 2 processors)";
+    assert_eq!(limit.words, end);
+    // The kernel's parts, and the database's waits.
+    fixture::time_threads(&mut run, 1.0);
+    let all = run.details.os.as_mut().unwrap().whole.sum.threads.as_mut().unwrap();
+    let mut times = all.times.iter_mut();
+    times.find(|it| it.state == ThreadState::ReadProcessor).unwrap().state = ThreadState::Processor;
+    let limit = by_residence(&run).unwrap();
+    assert_eq!((limit.by, limit.shared_with), (Limiter::Processors, Some(Limiter::Reads)));
+    let words = "processors and reads (50 % and 50 % of an operation's time; others used 0.7 of 2 \
+                 processors)";
+    assert_eq!(limit.words, words);
+    let mut waits = fixture::mixed_run();
+    waits.details.db_time_s = 100.0;
+    for (commit, shared) in [(44.0, Some(Limiter::Log)), (20.0, None)] {
+        waits_of(&mut waits, &[(WaitClass::UserIo, 45.0), (WaitClass::Commit, commit)]);
+        waits.summary.petal_cpu_s = Some(5.0);
+        let limit = limited_by(&waits);
+        assert_eq!(limit.shared_with, shared, "{}", limit.words);
+        let both = "reads and log writes and syncs (45 % and 44 % of DB time)";
+        assert_eq!(limit.words == both, shared.is_some(), "{}", limit.words);
+    }
+}
+
 #[test]
 fn a_waterfall_decides_where_the_time_goes() {
     let mut run = fixture::mixed_run();
@@ -73,13 +152,19 @@ fn a_waterfall_decides_where_the_time_goes() {
     };
     for (state, by) in [
         (ThreadState::Write, Limiter::Log),
-        (ThreadState::Other, Limiter::OtherWaits),
+        // The database's clock has most of it in reads: another thread makes them.
+        (ThreadState::Other, Limiter::Reads),
         (ThreadState::Processor, Limiter::Processors),
     ] {
         let mut other = run.clone();
         threads(&mut other, state);
         assert_eq!(limited(&mut other).by, by, "{:?}", other.summary.limited_by);
     }
+    let mut unnamed = run.clone();
+    threads(&mut unnamed, ThreadState::Other);
+    unnamed.summary.waits.clear();
+    let words = "waits that the database does not name (62 % of an operation's time)";
+    assert_eq!(limited(&mut unnamed).words, words);
     // The parts do not add up: the waits decide.
     fixture::time_threads(&mut run, 0.8);
     assert!(limited(&mut run).words.ends_with("% of DB time)"));

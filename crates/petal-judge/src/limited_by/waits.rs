@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::{limits, resources, waterfall};
+use super::shared::{self, ResourceShare};
 use crate::by_key;
 use petal_model::numbers::decimal;
 use petal_model::record::Run;
@@ -47,6 +48,14 @@ pub(super) fn waited_for(run: &Run) -> LimitedBy {
         let why = if is_over { why.as_str() } else { "" };
         return known.unwrap_or_else(|| not_determined(why, evidence));
     };
+    if let Some((next, next_share)) = level_class(run, share) {
+        let both = [(class, share), (next, next_share)].map(|(class, share)| ResourceShare {
+            by: limiter(class),
+            name: words_with_event(run, class),
+            share,
+        });
+        return shared::between(run, both, "DB time", evidence);
+    }
     if share < LIMIT_SHARE_MIN {
         let why = match has_untimed_reads(run) {
             true => " (the database does not time its reads)".to_owned(),
@@ -60,6 +69,22 @@ pub(super) fn waited_for(run: &Run) -> LimitedBy {
     LimitedBy::new(limiter(class), format!("{class_words} ({words})"), evidence)
 }
 
+/// The class of waits, or the processor time of the sessions, whose share of DB time is level with the
+/// longest class's.
+fn level_class(run: &Run, longest: f64) -> Option<(WaitClass, f64)> {
+    let classes = classes_by_time(run).into_iter();
+    let shares: Option<Vec<_>> =
+        classes.map(|(class, us)| Some((class, run.share_of_db_time(us)?))).collect();
+    let shares = shares?;
+    let rest = 1.0 - shares.iter().map(|(_, share)| share).sum::<f64>();
+    // petal's own processor time also has work outside of operations.
+    let on_processors = processor_share(run).map(|share| (WaitClass::Cpu, share.min(rest)));
+    let known = shares.into_iter().skip(1).chain(on_processors);
+    let (class, share) = known.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let (larger, smaller) = (longest.max(share), longest.min(share));
+    shared::are_level(larger, smaller).then_some((class, share))
+}
+
 /// The limit that waits of a class are.
 pub(super) fn limiter(class: WaitClass) -> Limiter {
     match class {
@@ -70,6 +95,7 @@ pub(super) fn limiter(class: WaitClass) -> Limiter {
         WaitClass::Application => Limiter::Locks,
         WaitClass::Configuration => Limiter::LogRoom,
         WaitClass::Network => Limiter::Network,
+        WaitClass::Cpu => Limiter::SessionProcessorTime,
         _ => Limiter::OtherWaits,
     }
 }
@@ -81,6 +107,7 @@ pub(super) fn words_with_event(run: &Run, class: WaitClass) -> String {
         WaitClass::UserIo => return "reads".to_owned(),
         // Not commits alone: a changed block is written after its log, and who needs room waits.
         WaitClass::Commit => return "log writes and syncs".to_owned(),
+        WaitClass::Cpu => return "processor time of the sessions".to_owned(),
         WaitClass::Replica => "commits that wait for a replica",
         WaitClass::Concurrency => "contention inside the database",
         WaitClass::Application => "locks of other sessions",
@@ -88,7 +115,7 @@ pub(super) fn words_with_event(run: &Run, class: WaitClass) -> String {
         WaitClass::Network => "network",
         WaitClass::Scheduler => "the database's resource manager",
         WaitClass::Cluster => "other servers of the cluster",
-        WaitClass::SystemIo | WaitClass::Cpu | WaitClass::Idle | WaitClass::Other => "",
+        WaitClass::SystemIo | WaitClass::Idle | WaitClass::Other => "",
     };
     let longest = longest_event(run, class);
     let is_whole = longest.is_some_and(|(_, share)| share >= WHOLE_CLASS_MIN);
@@ -155,20 +182,36 @@ fn part(run: &Run, time_us: f64) -> Option<(f64, String)> {
 /// processors are busy is waiting for a processor.
 fn reads_waited_for(run: &Run, waited_us: f64, words: &str, mut evidence: Value) -> LimitedBy {
     let above = resources::above_the_device(run, waited_us);
+    let busy = limits::server_cpu(run).map(limits::busy_percent);
     evidence["share_above_the_device"] = json!(above);
+    evidence["busy_percent"] = json!(busy);
+    // A measured queue is judged before this.
+    let busy = busy.filter(|&busy| busy >= PROCESSORS_BUSY_MIN && queued_share(run).is_none());
+    if let Some((above, _)) = above.zip(busy)
+        && shared::are_level(above.max(1.0 - above), above.min(1.0 - above))
+    {
+        let waited = run.share_of_db_time(waited_us).unwrap_or(1.0);
+        let both = [
+            (Limiter::Reads, "reads at the device", 1.0 - above),
+            (Limiter::Processors, "processors above it", above),
+        ];
+        let both = both.map(|(by, name, share)| ResourceShare {
+            by,
+            name: name.to_owned(),
+            share: share * waited,
+        });
+        return shared::between(run, both, "DB time", evidence);
+    }
     let Some(above) = above.filter(|&above| above >= ABOVE_DEVICE_MIN) else {
         return LimitedBy::new(Limiter::Reads, format!("waiting for reads ({words})"), evidence);
     };
     let percent = above * 100.0;
-    let busy = limits::server_cpu(run).map(limits::busy_percent);
-    evidence["busy_percent"] = json!(busy);
-    // A measured queue is judged before this.
-    let is_measured = queued_share(run).is_some();
-    match busy.filter(|&busy| busy >= PROCESSORS_BUSY_MIN && !is_measured) {
+    match busy {
         Some(busy) => {
+            let others = shared::others_words(run);
             let words = format!(
                 "processors ({busy:.0} % busy; reads waited {percent:.0} % of their time above the \
-                 device)"
+                 device{others})"
             );
             LimitedBy::new(Limiter::Processors, words, evidence)
         }
@@ -218,10 +261,17 @@ pub(super) fn waited_share(run: &Run, classes: &[WaitClass]) -> Option<f64> {
     (rest_s > 0.0 && run.io_depth() <= 1.0).then_some(share)
 }
 
-/// The wait class that took longest, of those in which a session waits, and its microseconds.
-pub(super) fn longest_class(run: &Run) -> Option<(WaitClass, f64)> {
+/// The wait classes in which a session waits, with their microseconds, the longest first.
+pub(super) fn classes_by_time(run: &Run) -> Vec<(WaitClass, f64)> {
     let waits = run.summary.waits.iter().filter(|wait| wait.class.is_foreground());
     let classes = by_key(waits.map(|wait| (wait.class, wait.time_us))).into_iter();
     let times = classes.map(|(class, times_us)| (class, times_us.iter().sum::<f64>()));
-    times.max_by(|a, b| a.1.total_cmp(&b.1))
+    let mut times: Vec<_> = times.collect();
+    times.sort_by(|a, b| b.1.total_cmp(&a.1));
+    times
+}
+
+/// The wait class that took longest.
+pub(super) fn longest_class(run: &Run) -> Option<(WaitClass, f64)> {
+    classes_by_time(run).first().copied()
 }

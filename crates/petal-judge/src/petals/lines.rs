@@ -214,6 +214,12 @@ fn limited_by(repeats: &[&Observation]) -> Option<String> {
     let alike = |by: Limiter| known.iter().copied().filter(move |limit| limit.by == by);
     // The first of those that are as frequent.
     let limit = known.iter().rev().max_by_key(|limit| alike(limit.by).count())?;
+    if limit.shared_with.is_some() {
+        let (times, all) = (alike(limit.by).count(), repeats.len());
+        let times =
+            if times < all { format!(" ({times} of {all} repeats)") } else { String::new() };
+        return Some(format!("{}{times}", limit.words));
+    }
     let figures: Option<Vec<f64>> = alike(limit.by).map(figure).collect();
     let (name, more) = limit.words.split_once(" (").unwrap_or((&limit.words, ""));
     let of = if limit.by == Limiter::Processors { "busy" } else { "of DB time" };

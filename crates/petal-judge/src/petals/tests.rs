@@ -502,6 +502,7 @@ fn limit_of(met: &[(Limiter, &str, serde_json::Value)]) -> String {
         .zip(met)
         .map(|(repeat, (by, words, figures))| Observation {
             limited_by: Some(LimitedBy {
+                shared_with: None,
                 by: *by,
                 words: (*words).to_owned(),
                 evidence: serde_json::from_value(figures.clone()).unwrap(),

@@ -111,6 +111,9 @@ pub struct LimitedBy {
     pub by: Limiter,
     /// The limit in words, such as `waiting for reads (63 % of DB time)`.
     pub words: String,
+    /// A second resource whose share or elasticity is level with the first one's.
+    #[serde(default)]
+    pub shared_with: Option<Limiter>,
     /// The figures that it rests on, by name.
     pub evidence: BTreeMap<String, serde_json::Value>,
 }
@@ -163,7 +166,7 @@ impl LimitedBy {
             serde_json::Value::Object(figures) => figures.into_iter().collect(),
             _ => BTreeMap::new(),
         };
-        Self { by, words: words.into(), evidence }
+        Self { by, words: words.into(), shared_with: None, evidence }
     }
 }
 

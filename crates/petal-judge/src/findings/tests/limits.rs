@@ -28,7 +28,7 @@ fn processors() {
         reported.contains("they used 1.64 of the 2, petal and the database 0.34"),
         "{reported}"
     );
-    assert_eq!(crate::headline(&run).limited_by.words, "processors (others' work)");
+    assert_eq!(crate::headline(&run).limited_by.words, "processors: others used 1.6 of 2");
     // Waiting for the device is not being busy.
     gains(&[], |run| {
         run.summary.cpu =
