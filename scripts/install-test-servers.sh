@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the integration tests start privately, from Debian's packages, where it is missing: the
-# database servers (own data folder, own port, own user), PgBouncer, Chromium, in which the HTML report
+# database servers (own data folder, own port, own user), PgBouncer, HAProxy, Chromium, in which the HTML report
 # is opened, Prometheus, which scrapes a run, strace, by which system calls are made to fail, the
 # programs of btrfs, and Python and ip, by which outages are made. Where KVM can be used, also qemu, and
 # a kernel for its guest in target/petal-guest. Never starts or configures a server. Where it cannot
@@ -13,6 +13,10 @@ if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
 fi
 if ! command -v pgbouncer >/dev/null && ! [ -x /usr/sbin/pgbouncer ]; then
     missing="$missing pgbouncer"
+fi
+# A proxy that closes idle connections.
+if ! command -v haproxy >/dev/null && ! [ -x /usr/sbin/haproxy ]; then
+    missing="$missing haproxy"
 fi
 if ! command -v mariadbd >/dev/null && ! [ -x /usr/sbin/mariadbd ]; then
     missing="$missing mariadb-server"
@@ -72,7 +76,7 @@ mkdir -p /etc/postgresql-common
 if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
     echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
 fi
-# MariaDB's, PgBouncer's and Prometheus' would start one at once: this is how a package asks whether it may.
+# MariaDB's, PgBouncer's, HAProxy's and Prometheus' would start one at once: this is how a package asks whether it may.
 if [ ! -e /usr/sbin/policy-rc.d ]; then
     trap 'rm -f /usr/sbin/policy-rc.d' EXIT
     printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d

@@ -92,7 +92,9 @@ fn hold(server: &Server, limits: &[Limit]) -> Vec<(String, Effect)> {
 
 /// Settings of a whole server, each on a server of its own: at its start, or later; with the words of
 /// `petal check`.
-const OF_SERVERS: [(&str, &[&str], &str, &str); 3] = [
+const OF_SERVERS: [(&str, &[&str], &str, &str); 4] = [
+    // Managed services log every row, and keep SUPER to themselves.
+    ("managed", &["log-bin", "binlog-format=ROW"], "", "SUPER"),
     ("binlog_format=STATEMENT", &["log-bin", "binlog-format=STATEMENT"], "", "BINLOG_FORMAT"),
     ("read_only=ON", &["read-only=ON"], "", "--read-only"),
     ("transaction_read_only=ON", &[], "SET GLOBAL {read_only} = ON", "READ ONLY transaction"),

@@ -59,8 +59,16 @@ const OF_ANOTHER: &str = "ALTER SCHEMA petal1 OWNER TO petal; ALTER TABLE petal1
 /// Limits with the words of `petal check`.
 type Words = (&'static str, &'static [&'static str], &'static [&'static str]);
 
+/// CHECKPOINT, and functions that see files and the control file: managed services keep them.
+const NO_FILES: &str = "REVOKE pg_checkpoint FROM {role}; \
+     REVOKE EXECUTE ON FUNCTION pg_control_checkpoint, pg_control_system, pg_stat_file(text), \
+     pg_stat_file(text, boolean), pg_read_file(text), pg_ls_dir(text), pg_ls_waldir FROM PUBLIC, pg_monitor";
+const NO_LOG: &str = include_str!("postgres_managed.sql");
+
 /// Grants that the role lacks, and settings of roles, databases and tables.
 const LIMITS: &[Words] = &[
+    ("managed", &[NO_FILES], &["pg_checkpoint"]),
+    ("managed without a log", &[NO_FILES, NO_LOG], &["pg_checkpoint"]),
     ("no pg_monitor", &["REVOKE pg_monitor FROM {role}"], &["pg_monitor"]),
     ("no pg_checkpoint", &["REVOKE pg_checkpoint FROM {role}"], &["pg_checkpoint"]),
     (
@@ -250,7 +258,8 @@ fn hold(limits: &[Limit]) -> Vec<(String, Effect)> {
 }
 
 /// Rows of every `make test`.
-const SAMPLE: [&str; 3] = ["no pg_stat_database", "no pg_monitor", "role only reads"];
+const SAMPLE: [&str; 3] =
+    ["no pg_stat_database", "no pg_monitor + managed without a log", "role only reads"];
 
 /// Every row alone and then several at once, as drawn at random; or those of PETAL_TEST_ROWS, such as
 /// `no UPDATE + md5,row security`.

@@ -16,6 +16,7 @@ use petal_engine::server::endpoint::CLOSE_LIMIT;
 use petal_engine::server::future_wait::{FutureWait, WaitFailure, runtime};
 use petal_engine::server::liveness::{AbortHandle, TimeoutPolicy};
 use petal_engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
+use petal_engine::server::waiting::WaitingConnection;
 
 pub const LOCK_TIMEOUT: u16 = 1205;
 pub const QUERY_INTERRUPTED: u16 = 1317;
@@ -129,6 +130,12 @@ impl Client {
         let connected = catch_unwind(AssertUnwindSafe(connecting));
         let (conn, wait) = connected.map_err(|_| Error::DriverPanicked)??;
         Ok(Self { server: server.to_owned(), conn: Some(conn?), wait, is_over: false })
+    }
+
+    /// Keeps the connection from being idle while it waits for its next step.
+    pub fn keep_alive(self) -> petal_engine::Result<WaitingConnection<Self>> {
+        let ping = async |conn: &mut Conn| conn.ping().await;
+        WaitingConnection::new(self, move |client| drop(client.wait_for(ping)))
     }
 
     /// The server's number of the connection.

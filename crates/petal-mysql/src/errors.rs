@@ -148,7 +148,8 @@ pub fn hint(error: &Error) -> &'static str {
         } else if text.contains("ertificate") || text.contains("TLS") || text.contains("SSL") {
             "check ssl_mode and ssl_ca, or the server's certificate"
         } else if text.contains("closed") || text.contains("reset") || text.contains("eof") {
-            "the server ended the connection: see its log"
+            "the server, or a proxy before it, ended the connection: see their logs, and \
+                 the proxy's limit of idle connections and long statements"
         } else {
             "check host, port or socket, and that the server runs and listens there"
         };

@@ -4,8 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use parking_lot::Mutex;
-
 use super::client::Client;
 use super::connect::Endpoint;
 use super::schema;
@@ -13,6 +11,7 @@ use petal_engine::in_use::DataUse;
 use petal_engine::server::data_name::data_name;
 use petal_engine::server::liveness::TimeoutPolicy;
 use petal_engine::server::servers;
+use petal_engine::server::waiting::WaitingConnection;
 use petal_engine::{EngineError, Result};
 
 /// Runs on one database at once.
@@ -82,7 +81,7 @@ fn refusal(server: &str, what: &str, connection: Option<u64>) -> EngineError {
 pub struct TablesInUse {
     endpoint: Endpoint,
     /// Holds the lock.
-    client: Mutex<Client>,
+    client: WaitingConnection<Client>,
     own: u32,
     schemas: u32,
     /// The tables and when each was made, and their indexes.
@@ -106,7 +105,7 @@ impl TablesInUse {
         let tables = tables(&mut client, schemas)?;
         // Looks from now on, also those of a run that a signal has ended.
         client.set_policy(TimeoutPolicy::AnswerSoon);
-        Ok(Self { endpoint: endpoint.clone(), client: Mutex::new(client), own, schemas, tables })
+        Ok(Self { endpoint: endpoint.clone(), client: client.keep_alive()?, own, schemas, tables })
     }
 }
 

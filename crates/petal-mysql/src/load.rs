@@ -36,11 +36,13 @@ impl Loader<'_> {
         self.check_names(&mut client)?;
         self.check(&mut client)?;
         self.load.show_loading();
+        let waiting = client.keep_alive()?;
         let loaded = self.load.run(
             &|schema, state| self.load_schema(schema, state),
-            || self.give_final_names(&mut client),
+            || self.give_final_names(&mut waiting.lock()),
             || self.clean_up(),
         )?;
+        let mut client = waiting.lock();
         for &number in &self.load.plan.schemas {
             // The data are there without it, and LOOP=client needs none.
             if let Err(error) = make_routine(&mut client, number) {

@@ -27,6 +27,7 @@ use petal_engine::server::endpoint::{CLOSE_LIMIT, LOCK_LIMIT};
 use petal_engine::server::future_wait::{FutureWait, WaitFailure, runtime};
 use petal_engine::server::liveness::{AbortHandle, ServerState, TimeoutPolicy};
 use petal_engine::server::wait_monitor::{LockWait, WaitEnd, WaitMonitor};
+use petal_engine::server::waiting::WaitingConnection;
 use petal_engine::waits_now::Waiter;
 
 /// The SQLSTATE of a statement that was cancelled.
@@ -153,6 +154,11 @@ impl Client {
         })?;
         let wire = Wire { connection, is_over: false, ended_by: None, wait };
         Ok(Self { server: server.to_owned(), asker, wire, place })
+    }
+
+    /// Keeps the connection from being idle while it waits for its next step.
+    pub fn keep_alive(self) -> petal_engine::Result<WaitingConnection<Self>> {
+        WaitingConnection::new(self, |client| drop(client.batch_execute("")))
     }
 
     /// Sets how long an answer is waited for from now on.

@@ -487,7 +487,8 @@ pub fn hint(error: &Error) -> &'static str {
                 "see whether the server is stopped, or something on the network path holds its \
                  packets back"
             } else if is_cut_short(error) || error.is_closed() {
-                "the server ended the connection: see its log"
+                "the server, or a proxy before it, ended the connection: see their logs, and \
+                 the proxy's limit of idle connections and long statements"
             } else if text.contains("UnsupportedCertVersion") {
                 "the certificate is of X.509 version 1, which petal cannot verify: make a new one \
                  with subjectAltName (openssl x509 -extfile), or use sslmode=require without a \

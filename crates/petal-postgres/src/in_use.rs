@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
-
 use super::answer::{Columns as _, pairs};
 use super::client::Client;
 use super::connect::Endpoint;
@@ -14,6 +12,7 @@ use petal_engine::in_use::DataUse;
 use petal_engine::server::data_name::named;
 use petal_engine::server::liveness::TimeoutPolicy;
 use petal_engine::server::servers;
+use petal_engine::server::waiting::WaitingConnection;
 use petal_engine::{EngineError, Result};
 
 /// Maximum time for which the lock of a petal that ended may still be held.
@@ -96,7 +95,7 @@ fn holders(client: &mut Client, doing: &str) -> Result<Vec<(String, bool)>> {
 pub struct TablesInUse {
     endpoint: Endpoint,
     /// Holds the lock.
-    client: Mutex<Client>,
+    client: WaitingConnection<Client>,
     schemas: Vec<String>,
     tables: BTreeMap<String, i64>,
 }
@@ -111,7 +110,7 @@ impl TablesInUse {
         let tables = tables(&mut client, LOCKING, &schemas)?;
         // Looks from now on, also those of a run that a signal has ended.
         client.set_policy(TimeoutPolicy::AnswerSoon);
-        Ok(Self { endpoint: endpoint.clone(), client: Mutex::new(client), schemas, tables })
+        Ok(Self { endpoint: endpoint.clone(), client: client.keep_alive()?, schemas, tables })
     }
 }
 

@@ -44,12 +44,13 @@ impl Loader<'_> {
             bytes(plan.rows + plan.scan_rows),
             bytes(plan.rows),
         );
+        let waiting = client.keep_alive()?;
         let loaded = self.load.run(
             &|schema, state| self.load_schema(schema, &progress, state),
-            || self.give_final_names(&mut client),
+            || self.give_final_names(&mut waiting.lock()),
             || self.clean_up(),
         )?;
-        self.finish(&mut client)?;
+        self.finish(&mut waiting.lock())?;
         let named = loaded.named;
         let mut summary = loaded.summary(plan);
         summary.afterwards.push(("vacuum", named.elapsed().as_secs_f64()));

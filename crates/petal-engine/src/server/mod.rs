@@ -17,7 +17,7 @@
 //! - `per_schema`: a session's prepared statements for each schema
 //! - `clock`: how a server's clock differs; `reset_watch`: counters that begin again in a run; `room`:
 //!   whether its file systems have room for the work; `own_files`: where petal finds its files
-//! - `wait_sampler`: the sessions' waits, by samples
+//! - `wait_sampler`: the sessions' waits, by samples; `waiting`: connections that wait for their next step
 //! - `loader`, `meta_table`, `row_layout`: how data are loaded, a load's description of itself, and
 //!   the shape of a row
 //!
@@ -55,3 +55,4 @@ pub mod sides;
 pub mod statement_loop;
 pub mod wait_monitor;
 pub mod wait_sampler;
+pub mod waiting;
