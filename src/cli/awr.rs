@@ -34,7 +34,7 @@ Examples:
   petal awr --format awr_info awr.txt.*     the columns of awr_info, for scripts
   petal awr --format events awr.txt.*       a row for each wait event
   petal awr --format tablespaces awr.txt.*  CSV; also files, and io: functions
-  petal awr --over-time --html week.html awr/  unusual hours, and the worst
+  petal awr --over-time --html week.html awr/  the worst hour and its cause
   petal awr --xlsx awr.xlsx results/        a workbook: petals, columns, waits
   petal awr --petals out.html awr_0_*.txt awr_20_*.txt
   petal awr --petals out.html \\
@@ -76,7 +76,7 @@ pub fn command() -> Command {
                     "io",
                 ]),
         )
-        .arg(flag("over-time", "Print the reports over time: unusual reports, and the worst hour"))
+        .arg(flag("over-time", "Print the reports over time: the worst hour with its cause, and outliers"))
         .arg(args::path("html", "FILE", "Write the reports over time as a page"))
         .group(ArgGroup::new("output").args(["csv", "json", "explain", "format"]))
         .arg(args::path("petals", "FILE", "Draw petals of all reports into FILE, .html or .svg"))

@@ -58,6 +58,7 @@ pub mod read_time;
 pub mod replay;
 mod residence;
 mod resources;
+pub mod rise;
 pub mod served;
 pub mod server_report;
 mod settings;

@@ -1,5 +1,5 @@
-//! Figures over time: values that differ from the same hours of other days, figures that moved
-//! together, and the worst hour. Knows names and values alone.
+//! Figures over time: values that differ from the same hours of other days, and figures that moved
+//! together. Knows names and values alone.
 
 use crate::estimate;
 use std::cmp::Ordering;
@@ -73,15 +73,15 @@ pub struct OverTime {
     pub figures: Vec<FigureOverTime>,
     /// The closest first.
     pub together: Vec<CorrelatedFigures>,
-    /// The moment with the most outliers, as an index of the moments.
-    pub worst: Option<usize>,
 }
 
 /// A figure's name, its unit, and a value for each moment.
 pub type Series = (&'static str, &'static str, Vec<Option<f64>>);
 
 impl OverTime {
-    pub fn of(moments: Vec<ReportMoment>, series: Vec<Series>) -> Self {
+    /// Figures of moments. Two figures that both follow `loads` did not move together for another
+    /// reason; without loads all are compared.
+    pub fn of(moments: Vec<ReportMoment>, series: Vec<Series>, loads: &[f64]) -> Self {
         let known = series.into_iter().filter(|(_, _, values)| values.iter().any(Option::is_some));
         let figures: Vec<FigureOverTime> = known
             .map(|(name, unit, values)| {
@@ -89,8 +89,8 @@ impl OverTime {
                 FigureOverTime { name, unit, values, judged }
             })
             .collect();
-        let (together, worst) = (together(&figures), worst(moments.len(), &figures));
-        Self { moments, figures, together, worst }
+        let together = together(&figures, loads);
+        Self { moments, figures, together }
     }
 
     /// Returns the outliers of a moment, the farthest first.
@@ -134,30 +134,27 @@ fn judge(moments: &[ReportMoment], values: &[Option<f64>], at: usize) -> Option<
 }
 
 /// Returns whether two times of day are within half an hour, on different days.
-fn is_same_hour(one: PrimitiveDateTime, two: PrimitiveDateTime) -> bool {
+pub(crate) fn is_same_hour(one: PrimitiveDateTime, two: PrimitiveDateTime) -> bool {
     const DAY: i32 = 24 * 60;
     let minutes = |time: PrimitiveDateTime| i32::from(time.hour()) * 60 + i32::from(time.minute());
     let apart = (minutes(one) - minutes(two)).abs();
     apart.min(DAY - apart) <= SAME_HOUR_MIN && (one - two).abs() > time::Duration::hours(12)
 }
 
-/// The moment with the most deviations beyond chance, all figures together; one figure counts for
-/// so much at most.
-fn worst(moments: usize, figures: &[FigureOverTime]) -> Option<usize> {
-    const MOST: f64 = 20.0;
-    let weight = |at: usize| -> f64 {
-        let found = figures.iter().filter_map(|figure| standing_out(figure, at));
-        found.map(|(_, judged)| judged.sigmas.abs().min(MOST)).sum()
+fn together(figures: &[FigureOverTime], loads: &[f64]) -> Vec<CorrelatedFigures> {
+    let follows = |figure: &FigureOverTime| {
+        let pairs = figure.values.iter().zip(loads);
+        let known: Vec<(f64, f64)> =
+            pairs.filter_map(|(value, load)| Some(((*value)?, *load))).collect();
+        rank_correlation(&known).is_some_and(|rho| rho.abs() >= TOGETHER_RHO)
     };
-    let weights = (0..moments).map(|at| (at, weight(at))).filter(|(_, weight)| *weight > 0.0);
-    let worst = weights.reduce(|best, next| if next.1 > best.1 { next } else { best });
-    worst.map(|(at, _)| at)
-}
-
-fn together(figures: &[FigureOverTime]) -> Vec<CorrelatedFigures> {
+    let follow: Vec<bool> = figures.iter().map(follows).collect();
     let mut found = Vec::new();
     for (at, one) in figures.iter().enumerate() {
-        for other in figures.iter().skip(at + 1) {
+        for (other_at, other) in figures.iter().enumerate().skip(at + 1) {
+            if follow[at] && follow[other_at] {
+                continue;
+            }
             let pairs = one.values.iter().zip(&other.values);
             let known: Vec<(f64, f64)> = pairs.filter_map(|(a, b)| (*a).zip(*b)).collect();
             if let Some(rho) = rank_correlation(&known).filter(|rho| rho.abs() >= TOGETHER_RHO) {
@@ -220,22 +217,19 @@ mod tests {
         let idle = reads.iter().map(|reads| reads.map(|reads| -reads)).collect();
         let series =
             vec![("reads", "1/s", reads), ("read_us", "us", latency), ("idle", "percent", idle)];
-        OverTime::of(moments, series)
+        OverTime::of(moments, series, &[])
     }
 
     #[test]
     fn a_value_of_every_night_is_no_anomaly() {
         let quiet = days(|_, _| {});
-        assert_eq!(quiet.worst, None);
         assert!((0..240).all(|at| quiet.standing_out(at).is_empty()));
         // The same load at another hour is one, and so is a night without it.
         let noon = days(|at, value| *value += if at == 108 { 4000.0 } else { 0.0 });
-        assert_eq!(noon.worst, Some(108));
         let found = noon.standing_out(108);
         assert_eq!(found.len(), 3);
         assert!(found[0].2.is_same_hour && found[0].2.others == 9);
         let night = days(|at, value| *value -= if at == 98 { 4000.0 } else { 0.0 });
-        assert_eq!(night.worst, Some(98));
         assert!(night.standing_out(98)[0].2.sigmas.abs() > SIGMAS);
     }
 
@@ -250,14 +244,36 @@ mod tests {
     }
 
     #[test]
+    fn figures_that_both_follow_the_load_are_left_out() {
+        let moment = |_| ReportMoment { begin: None, source: String::new() };
+        let load = |at: usize| (at * 7 % 12) as f64;
+        let series = |of: &dyn Fn(usize) -> f64| (0..12).map(|at| Some(of(at))).collect();
+        let found = OverTime::of(
+            (0..12).map(moment).collect(),
+            vec![
+                ("calls", "1/s", series(&|at| load(at) * 9.0)),
+                ("redo", "bytes/s", series(&|at| load(at) * 8e3)),
+                ("read_us", "us", series(&|at| at as f64)),
+                ("write_us", "us", series(&|at| at as f64 * 2.0)),
+            ],
+            &(0..12).map(load).collect::<Vec<_>>(),
+        );
+        let pairs: Vec<_> = found.together.iter().map(|it| (it.one, it.other)).collect();
+        assert_eq!(pairs, [("read_us", "write_us")]);
+    }
+
+    #[test]
     fn too_few_others_judge_nothing() {
         let moment = |_| ReportMoment { begin: None, source: String::new() };
         let few = |values: &[f64]| {
             let values: Vec<Option<f64>> = values.iter().copied().map(Some).collect();
-            OverTime::of((0..values.len()).map(moment).collect(), vec![("x", "", values)])
+            let moments: Vec<ReportMoment> = (0..values.len()).map(moment).collect();
+            let found = OverTime::of(moments, vec![("x", "", values)], &[]);
+            let is_out = |at: &usize| !found.standing_out(*at).is_empty();
+            (0..found.moments.len()).filter(is_out).collect::<Vec<_>>()
         };
-        assert_eq!(few(&[1.0, 1.0, 1.0, 9.0]).worst, None);
-        assert_eq!(few(&[1.0, 1.1, 1.0, 1.0, 1.2, 1.0, 9.0, 1.0]).worst, Some(6));
+        assert!(few(&[1.0, 1.0, 1.0, 9.0]).is_empty());
+        assert_eq!(few(&[1.0, 1.1, 1.0, 1.0, 1.2, 1.0, 9.0, 1.0]), [4, 6]);
         assert_eq!(estimate::median(&[3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(estimate::median(&[]), None);
     }

@@ -2,20 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use crate::by_key;
+use crate::awr::{identity, time_parts};
 use crate::estimate::median;
 use crate::over_time::{OverTime, ReportMoment, Series};
+use crate::rise::{self, Rise};
 use petal_awr::columns;
 use petal_awr::derived::begin_iso;
 use petal_awr::figure::{number, shown};
-use petal_awr::report::Report;
+use petal_awr::report::{Report, ReportKind};
 use petal_model::record::profile::parse_time;
 
 /// Columns that are followed.
-const FOLLOWED: [&str; 16] = [
+const FOLLOWED: [&str; 19] = [
     "aas",
     "cpu_idle_pct",
     "transactions_per_s",
+    "executes_per_s",
+    "parses_per_s",
+    "hard_parses_per_s",
     "logical_reads_per_s",
     "read_requests_per_s",
     "write_requests_per_s",
@@ -30,6 +34,14 @@ const FOLLOWED: [&str; 16] = [
     "log_sync_us",
     "log_switches_per_h",
 ];
+/// Counters that together are the load.
+const LOAD: [&str; 5] = [
+    "transactions_per_s",
+    "user_calls_per_s",
+    "executes_per_s",
+    "block_changes_per_s",
+    "redo_bytes_per_s",
+];
 /// A report as many times as long as most is of the same time as others.
 const LONG: f64 = 1.5;
 
@@ -37,21 +49,15 @@ const LONG: f64 = 1.5;
 pub struct ReportsOverTime {
     pub name: String,
     pub found: OverTime,
+    /// Rises of named totals: active sessions at their load, then with it, and busy processors.
+    pub rises: Vec<(&'static str, Rise)>,
     pub notes: Vec<String>,
 }
 
 /// Groups reports by instance, in the order in which instances first appear.
 pub fn of(reports: &[Report]) -> Vec<ReportsOverTime> {
-    let by_name = by_key(reports.iter().map(|report| (name(report), report)));
-    by_name.into_iter().map(|(name, own)| judge_instance(name, own)).collect()
-}
-
-fn name(report: &Report) -> String {
-    let header = &report.header;
-    let parts = [shown(&header.db), shown(&header.instance)];
-    let mut parts: Vec<String> = parts.into_iter().flatten().collect();
-    parts.dedup();
-    if parts.is_empty() { "no name".to_owned() } else { parts.join(" ") }
+    let groups = identity::groups(reports);
+    groups.into_iter().map(|(name, own)| judge_instance(name, own)).collect()
 }
 
 fn judge_instance(name: String, reports: Vec<&Report>) -> ReportsOverTime {
@@ -78,6 +84,7 @@ fn judge_instance(name: String, reports: Vec<&Report>) -> ReportsOverTime {
             None => kept.push(report),
         }
     }
+    notes.extend(several_snapshots(&kept));
     let begin = |report: &Report| parse_time(&begin_iso(report)?.shown());
     if kept.iter().all(|report| begin(report).is_some()) {
         kept.sort_by_key(|report| begin(report));
@@ -90,17 +97,53 @@ fn judge_instance(name: String, reports: Vec<&Report>) -> ReportsOverTime {
                 .to_owned(),
         );
     }
-    let moments = kept
+    let moments: Vec<ReportMoment> = kept
         .iter()
         .map(|report| ReportMoment { begin: begin(report), source: report.file.clone() })
         .collect();
-    let series = |name: &&str| -> Option<Series> {
+    let values = |name: &str| {
         let column = columns::column(name)?;
         let values = kept.iter().map(|report| (column.value)(report)?.number()).collect();
         Some((column.name, column.unit, values))
     };
-    let found = OverTime::of(moments, FOLLOWED.iter().filter_map(series).collect());
-    ReportsOverTime { name, found, notes }
+    let load = LOAD.iter().filter_map(|name| values(name));
+    let load: Vec<Vec<Option<f64>>> = load.map(|(_, _, values)| values).collect();
+    let loads = rise::loads(kept.len(), &load);
+    let series: Vec<Series> = FOLLOWED.iter().filter_map(|name| values(name)).collect();
+    let rises = rises(&moments, &kept, &loads);
+    ReportsOverTime { name, found: OverTime::of(moments, series, &loads), rises, notes }
+}
+
+/// Names reports over several snapshots. Only AWR counts them one by one.
+fn several_snapshots(reports: &[&Report]) -> Option<String> {
+    let is_over_several = |report: &&&Report| {
+        let snapshots = number(&report.header.begin_snap).zip(number(&report.header.end_snap));
+        report.kind != ReportKind::Sp && snapshots.is_some_and(|(begin, end)| end - begin > 1.0)
+    };
+    let over_several: Vec<&&Report> = reports.iter().filter(is_over_several).collect();
+    let first = over_several.first()?;
+    let which = match over_several.len() {
+        1 => format!("{} is", first.file),
+        all => format!("{} and {} more are", first.file, all - 1),
+    };
+    Some(format!("{which} over several snapshots: a short rise is averaged away"))
+}
+
+fn rises(
+    moments: &[ReportMoment],
+    reports: &[&Report],
+    loads: &[f64],
+) -> Vec<(&'static str, Rise)> {
+    let (sessions, host) = (time_parts::sessions(reports), time_parts::host(reports));
+    let is_explained = |rise: &Rise| !rise.shares.is_empty();
+    let level = vec![1.0; loads.len()];
+    let of_work = rise::largest(moments, &level, &time_parts::work(&sessions, loads));
+    let found = [
+        ("active sessions", rise::largest(moments, loads, &sessions)),
+        ("active sessions", of_work.filter(is_explained)),
+        ("busy processors", rise::largest(moments, loads, &host)),
+    ];
+    found.into_iter().filter_map(|(what, rise)| Some((what, rise?))).collect()
 }
 
 #[cfg(test)]
@@ -132,11 +175,71 @@ mod tests {
         reports.push(twice);
         let all = of(&reports);
         assert_eq!(all.len(), 1);
-        let ReportsOverTime { found, notes, .. } = &all[0];
-        assert_eq!(found.moments.len(), 10);
-        assert_eq!(found.moments[found.worst.unwrap()].source, "day 4");
-        let out = found.standing_out(found.worst.unwrap());
+        let ReportsOverTime { found, rises, notes, .. } = &all[0];
+        assert_eq!((found.moments.len(), rises.len()), (10, 0));
+        assert_eq!(found.moments[4].source, "day 4");
+        let out = found.standing_out(4);
         assert_eq!(out.iter().map(|it| it.0.name).collect::<Vec<_>>(), ["redo_bytes_per_s"]);
         assert!(notes[0].contains("twice is left out"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_rise_is_explained_by_its_events_and_classes() {
+        let mut reports = reports();
+        let odd = reports.iter_mut().find(|report| report.file == "day 4").unwrap();
+        let figure = |value| petal_awr::figure::Figure::computed(value, 0.0, String::new());
+        let mut lock = odd.foreground_events[0].clone();
+        "enq: TX - row lock contention".clone_into(&mut lock.name);
+        lock.time_s = figure(3000.0);
+        odd.foreground_events.push(lock);
+        odd.wait_classes.push(petal_awr::report::ReportWaitClass {
+            name: "Application".to_owned(),
+            time_s: figure(3000.0),
+            ..Default::default()
+        });
+        odd.header.db_time_min = figure(209.5);
+        let found = &of(&reports)[0];
+        let [(what, rise)] = &found.rises[..] else { panic!("{:?}", found.rises) };
+        assert_eq!((*what, rise.at), ("active sessions", 4));
+        assert!((rise.more() - 10.0).abs() < 0.01, "{rise:?}");
+        let [share] = &rise.shares[..] else { panic!("{rise:?}") };
+        assert_eq!((share.name.as_str(), share.more()), ("enq: TX - row lock contention", 10.0));
+        assert_eq!(rise.classes[0].name, "Application");
+        // Ten times the work, and as much of the sessions' time.
+        let mut reports = self::reports();
+        let odd = reports.iter_mut().find(|report| report.file == "day 4").unwrap();
+        odd.header.db_time_min = figure(1595.0);
+        let load = &mut odd.load_profile;
+        let lines = [&mut load.transactions, &mut load.user_calls, &mut load.executes];
+        for line in lines.into_iter().chain([&mut load.block_changes, &mut load.redo_bytes]) {
+            line.per_second = line.per_second.take().and_then(|figure| figure.scaled(10.0));
+        }
+        let found = &of(&reports)[0];
+        let [(_, rise)] = &found.rises[..] else { panic!("{:?}", found.rises) };
+        assert_eq!((rise.at, rise.shares[0].name.as_str()), (4, "more work"));
+    }
+
+    #[test]
+    fn reports_over_several_snapshots_are_noted() {
+        let mut reports: Vec<Report> =
+            (0..3).map(|_| petal_awr::samples::sample("awr_12c.txt")).collect();
+        let figure = |value| petal_awr::figure::Figure::computed(value, 0.0, String::new());
+        let notes = |reports: &[Report]| of(reports).remove(0).notes.join("; ");
+        for (at, report) in reports.iter_mut().enumerate() {
+            report.file = format!("file {at}");
+            (report.header.begin_snap, report.header.end_snap) =
+                (figure(at as f64), figure(at as f64 + 1.0));
+        }
+        assert_eq!(notes(&reports), "");
+        reports[1].header.end_snap = figure(3.0);
+        assert!(
+            notes(&reports).starts_with("file 1 is over several snapshots"),
+            "{}",
+            notes(&reports)
+        );
+        reports[2].header.end_snap = figure(9.0);
+        assert!(notes(&reports).starts_with("file 1 and 1 more are over"), "{}", notes(&reports));
+        reports.iter_mut().for_each(|report| report.kind = ReportKind::Sp);
+        assert_eq!(notes(&reports), "", "Statspack's numbers have gaps");
     }
 }

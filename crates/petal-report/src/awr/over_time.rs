@@ -7,8 +7,11 @@ use petal_judge::and_more;
 use petal_judge::awr::over_time::ReportsOverTime;
 use petal_judge::estimate::median;
 use petal_judge::over_time::{FigureOverTime, Judged, OverTime, ReportMoment};
+use petal_judge::rise::{Rise, RiseShare};
 use petal_model::record::profile::time_text;
 
+/// Figures that are totals themselves.
+const OF_TOTALS: [&str; 2] = ["aas", "cpu_idle_pct"];
 /// Lines of each kind that fit on a screen.
 const SHOWN: usize = 4;
 
@@ -42,6 +45,7 @@ fn text(of: &ReportsOverTime, lay_out: impl Fn(&Table) -> String) -> String {
     let (first, last) = (moment(found, 0), moment(found, found.moments.len().saturating_sub(1)));
     let head = match found.moments.len() {
         0 => format!("{}: no report is left", of.name),
+        1 => format!("{}: 1 report, {first}", of.name),
         reports => {
             format!("{}: {}, {first} to {last}", of.name, counted(reports as u64, "report"))
         }
@@ -49,7 +53,10 @@ fn text(of: &ReportsOverTime, lay_out: impl Fn(&Table) -> String) -> String {
     let mut out = paragraph("", "  ", &head);
     if !found.figures.is_empty() {
         out.push_str(&lay_out(&figures(found)));
-        out.push_str(&paragraph("worst hour   ", "             ", &worst(found)));
+        for (at, text) in rises(of).iter().enumerate() {
+            let label = if at == 0 { "worst hour   " } else { "also         " };
+            out.push_str(&paragraph(label, "             ", text));
+        }
     }
     for it in found.together.iter().take(SHOWN) {
         let how = if it.rho > 0.0 { "with" } else { "against" };
@@ -65,19 +72,48 @@ fn text(of: &ReportsOverTime, lay_out: impl Fn(&Table) -> String) -> String {
     out
 }
 
-/// Describes the moment with the most outliers.
-pub fn worst(found: &OverTime) -> String {
-    let Some(at) = found.worst else {
-        return "none: no value is an outlier, or there are too few reports to compare".to_owned();
+/// Describes each rise, or says that no hour has one.
+pub fn rises(of: &ReportsOverTime) -> Vec<String> {
+    if of.rises.is_empty() {
+        return vec![
+            "none: active sessions and busy processors are as usual, or there are too few reports \
+             to compare"
+                .to_owned(),
+        ];
+    }
+    of.rises.iter().map(|(what, rise)| rise_text(&of.found, what, rise)).collect()
+}
+
+fn rise_text(found: &OverTime, what: &str, rise: &Rise) -> String {
+    let shares = |shares: &[RiseShare]| {
+        let shown = shares.iter().take(SHOWN);
+        let shown = shown.map(|share| format!("{} {}", share.name, rate(share.more())));
+        shown.collect::<Vec<_>>().join(", ")
     };
-    let out = found.standing_out(at);
+    let mut text = format!(
+        "{}: {} more {what} than usual ({}): ",
+        moment(found, rise.at),
+        rate(rise.more()),
+        rate(rise.usual)
+    );
+    text.push_str(&match rise.shares.is_empty() {
+        true => "cause unknown".to_owned(),
+        false => shares(&rise.shares),
+    });
+    if !rise.classes.is_empty() {
+        text.push_str(&format!("; by class: {}", shares(&rise.classes)));
+    }
+    let out = found.standing_out(rise.at);
+    let out = out.iter().filter(|(figure, _, _)| !OF_TOTALS.contains(&figure.name));
     let one = |(figure, value, judged): &(&FigureOverTime, f64, Judged)| {
         let against = if judged.is_same_hour { "at this hour on other days" } else { "otherwise" };
         format!("{} {} ({} {against})", figure.name, rate(*value), rate(judged.median))
     };
-    let shown: Vec<String> = out.iter().take(SHOWN).map(one).collect();
-    let more = and_more(" ", out.len() - shown.len());
-    format!("{}: {}{more}", moment(found, at), shown.join(", "))
+    let out: Vec<String> = out.take(SHOWN).map(one).collect();
+    if !out.is_empty() {
+        text.push_str(&format!("; also {}", out.join(", ")));
+    }
+    text
 }
 
 /// A row for each figure.

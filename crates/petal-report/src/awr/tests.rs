@@ -444,3 +444,34 @@ fn the_page_describes_every_column() {
         assert!(page.contains(&format!("`{name}`")), "docs/awr.md has no {name}");
     }
 }
+
+#[test]
+fn rises_are_shown_with_their_causes() {
+    use petal_judge::awr::over_time::ReportsOverTime;
+    use petal_judge::over_time::OverTime;
+    use petal_judge::rise::{Rise, RiseShare};
+    let share = |name: &str, value| RiseShare { name: name.to_owned(), value, usual: 0.5 };
+    let rise = Rise {
+        at: 0,
+        value: 14.7,
+        usual: 3.1,
+        shares: vec![share("enq: TX - row lock contention", 11.5), share("DB CPU", 1.0)],
+        classes: vec![share("Application", 11.5)],
+        sigmas: 9.0,
+    };
+    let unexplained = Rise { shares: Vec::new(), classes: Vec::new(), ..rise.clone() };
+    let moment = petal_judge::over_time::ReportMoment { begin: None, source: "a.txt".to_owned() };
+    let values = vec![Some(1.0)];
+    let found = OverTime::of(vec![moment], vec![("aas", "sessions", values)], &[]);
+    let rises = vec![("active sessions", rise), ("busy processors", unexplained)];
+    let of = ReportsOverTime { name: "SHOP shop1".to_owned(), found, rises, notes: Vec::new() };
+    insta::assert_snapshot!(over_time::render(&[of]), @r"
+    SHOP shop1: 1 report, a.txt
+    figure  unit      n  median  lowest  highest  highest at  outliers
+    ------  --------  -  ------  ------  -------  ----------  --------
+    aas     sessions  1    1.00    1.00     1.00  a.txt              -
+    worst hour   a.txt: 11.6 more active sessions than usual (3.10): enq: TX - row lock contention 11.0,
+                 DB CPU 0.50; by class: Application 11.0
+    also         a.txt: 11.6 more busy processors than usual (3.10): cause unknown
+    ");
+}

@@ -1,7 +1,7 @@
-//! The page of reports over time: a chart for each figure with its outliers ringed, the worst hour,
-//! the figures that moved together.
+//! The page of reports over time: a chart for each figure with its outliers ringed, rises with
+//! their causes, the figures that moved together.
 
-use super::super::awr::over_time::{anomalies, figures, moment, worst};
+use super::super::awr::over_time::{anomalies, figures, moment, rises};
 use super::super::charts::{Chart, ChartFrame, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};
 use super::super::numbers::{counted, rate};
 use super::HtmlError;
@@ -29,7 +29,8 @@ pub fn over_time(all: &[ReportsOverTime]) -> Result<String, HtmlError> {
 
 fn section(number: usize, of: &ReportsOverTime) -> Section {
     let found = &of.found;
-    let mut lines = vec![format!("{}: worst hour {}", of.name, worst(found))];
+    let lines = rises(of).into_iter().map(|text| format!("worst hour: {text}"));
+    let mut lines: Vec<String> = lines.collect();
     lines.extend(found.together.iter().map(|it| {
         let how = if it.rho > 0.0 { "with" } else { "against" };
         format!(
