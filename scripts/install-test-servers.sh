@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the integration tests start privately, from Debian's packages, where it is missing: the
-# database servers (own data folder, own port, own user), PgBouncer, HAProxy, Chromium, in which the HTML report
-# is opened, Prometheus, which scrapes a run, strace, by which system calls are made to fail, the
+# database servers (own data folder, own port, own user), PgBouncer, pgpool, HAProxy, Chromium, in which the HTML
+# report is opened, Prometheus, which scrapes a run, strace, by which system calls are made to fail, the
 # programs of btrfs, and Python and ip, by which outages are made. Where KVM can be used, also qemu, and
 # a kernel for its guest in target/petal-guest. Never starts or configures a server. Where it cannot
 # install, it says so and leaves it to the tests to skip, or with PETAL_TEST_REQUIRE=all to fail.
@@ -13,6 +13,9 @@ if ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
 fi
 if ! command -v pgbouncer >/dev/null && ! [ -x /usr/sbin/pgbouncer ]; then
     missing="$missing pgbouncer"
+fi
+if ! command -v pgpool >/dev/null && ! [ -x /usr/sbin/pgpool ]; then
+    missing="$missing pgpool2"
 fi
 # A proxy that closes idle connections.
 if ! command -v haproxy >/dev/null && ! [ -x /usr/sbin/haproxy ]; then
@@ -76,7 +79,7 @@ mkdir -p /etc/postgresql-common
 if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
     echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf
 fi
-# MariaDB's, PgBouncer's, HAProxy's and Prometheus' would start one at once: this is how a package asks whether it may.
+# MariaDB's, PgBouncer's, pgpool's, HAProxy's and Prometheus' would start one at once: this is how a package asks whether it may.
 if [ ! -e /usr/sbin/policy-rc.d ]; then
     trap 'rm -f /usr/sbin/policy-rc.d' EXIT
     printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d

@@ -68,9 +68,10 @@ impl Deltas {
 }
 
 /// True if a count decreased: a server's counts only increase. A position in the log may go back a
-/// little after a crash.
+/// little after a crash, and a sum of commits over sessions (MariaDB) as one of them logs off.
 fn has_decreased(then: &IoCounts, now: &IoCounts) -> bool {
-    let [then, now] = [then, now].map(|io| IoCounts { redo_bytes: None, ..*io }.each());
+    let [then, now] =
+        [then, now].map(|io| IoCounts { redo_bytes: None, commits: None, ..*io }.each());
     then.into_iter().zip(now).any(|(then, now)| then.zip(now).is_some_and(|(then, now)| now < then))
 }
 
@@ -111,6 +112,19 @@ pub mod tests {
         assert!(take(&mut since, 20).unwrap_err().contains("its counters fell"));
         // However far they increase again.
         assert!(take(&mut since, 9000).is_err());
+    }
+
+    #[test]
+    fn commits_of_others_that_log_off_leave_the_other_counters_known() {
+        let at = |count: u64, commits: u64| {
+            let mut counters = sampled(count);
+            counters[0].io.commits = Some(commits);
+            Ok(counters)
+        };
+        let mut since = Deltas::new(&at(10, 100).unwrap());
+        assert_eq!(since.take(at(20, 300), 1.0).unwrap()[0].io.commits, Some(200));
+        let fallen = since.take(at(30, 290), 2.0).unwrap();
+        assert_eq!((fallen[0].io.logical_reads, fallen[0].io.commits), (Some(20), Some(190)));
     }
 
     /// A fault of one counter from a snapshot on.

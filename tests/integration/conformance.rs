@@ -604,6 +604,9 @@ targets! {
     postgres_server: super::postgres::POSTGRES;
     #[cfg(feature = "postgres")]
     postgres_client: super::postgres::POSTGRES_CLIENT;
+    #[ignore = "the server alone keeps the same promises; `cargo test --test integration behind_proxy -- --ignored`"]
+    #[cfg(feature = "postgres")]
+    postgres_behind_proxy: super::postgres::POSTGRES_BEHIND_PROXY;
     #[cfg(feature = "mysql")]
     mysql_server: super::mysql::MYSQL;
     #[cfg(feature = "mysql")]

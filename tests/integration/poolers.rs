@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::engine_postgres::load;
 use crate::server_mysql;
-use crate::server_postgres::{pooler_is_there, shared};
+use crate::server_postgres::{pgpool_is_there, pooler_is_there, shared};
 use crate::support::Workplace;
 
 /// Settings and locks of a connection that petal could have left behind.
@@ -41,6 +41,20 @@ fn a_pooler_is_refused_and_its_connections_stay_as_they_were() {
         assert_eq!(pooler.answers("pooled", &LEFT_BEHIND), before, "{mode}");
     }
     assert!(work.runs().is_empty());
+}
+
+#[test]
+fn pgpool_is_named_before_a_copy_hangs() {
+    if !pgpool_is_there() {
+        return;
+    }
+    shared().database("behind_pgpool");
+    let pooler = shared().pgpool();
+    let url = format!("postgres://petal@127.0.0.1:{}/behind_pgpool", pooler.port);
+    for call in ["setup", "check"] {
+        let refused = Workplace::new().petal([call, "--db", &url]).exits(3);
+        refused.telling(&["pgpool answers, a connection pooler", "connect to the server itself"]);
+    }
 }
 
 /// Bytes of a packet before its payload.

@@ -312,8 +312,33 @@ impl Server {
         write_as_ordinary_user(&file, &settings);
         let mut program = Command::new(PGBOUNCER);
         program.arg(&file);
+        Self::pooled(&program, folder, port)
+    }
+
+    /// pgpool before this server.
+    pub fn pgpool(&self) -> Pooler {
+        let (folder, port) = (Self::folder(Path::new("/var/tmp")), free_port());
+        let at = folder.path().display();
+        let settings = format!(
+            "backend_clustering_mode = 'raw'\nlisten_addresses = '127.0.0.1'\nport = {port}\n\
+             pcp_port = {}\nunix_socket_directories = '{at}'\npcp_socket_dir = '{at}'\n\
+             wd_ipc_socket_dir = '{at}'\nbackend_hostname0 = '127.0.0.1'\nbackend_port0 = {}\n\
+             backend_weight0 = 1\nnum_init_children = 8\npid_file_name = '{at}/pid'\n\
+             logdir = '{at}'\nsr_check_period = 0\nhealth_check_period = 0\n",
+            free_port(),
+            self.port
+        );
+        let file = folder.path().join("pgpool.conf");
+        write_as_ordinary_user(&file, &settings);
+        let mut program = Command::new(PGPOOL);
+        program.arg("-n").arg("-f").arg(&file);
+        Self::pooled(&program, folder, port)
+    }
+
+    /// A pooler, as soon as it answers.
+    fn pooled(program: &Command, folder: TempDir, port: u16) -> Pooler {
         let shell = as_ordinary_user(Path::new("/bin/sh"));
-        let keeper = Keeper::start(shell, folder.path(), "KILL", &program);
+        let keeper = Keeper::start(shell, folder.path(), "INT", program);
         let pooler = Pooler { port, _keeper: keeper, folder };
         let began = Instant::now();
         while let Err(error) = pooler.try_connect("postgres") {
@@ -361,6 +386,16 @@ impl Server {
 }
 
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
+const PGPOOL: &str = "/usr/sbin/pgpool";
+
+/// Whether tests of pgpool can run here; says why not.
+pub fn pgpool_is_there() -> bool {
+    let there = is_there() && Path::new(PGPOOL).exists();
+    if !there {
+        skip("no pgpool is installed: scripts/install-test-servers.sh does it");
+    }
+    there
+}
 
 /// Whether tests of poolers can run here; says why not.
 pub fn pooler_is_there() -> bool {

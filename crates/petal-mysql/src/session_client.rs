@@ -29,11 +29,13 @@ impl LoopWork for Work {
     fn prepare_operations(&mut self, number: u32) -> Result<Statements<Statement>> {
         let name = schema::name(number);
         let update = schema::update(&name, self.schemas.changed_columns());
-        Ok(Statements {
-            select: self.prepare(&schema::select(&name))?,
-            scan: self.prepare(&schema::scan(&name))?,
-            update: self.prepare(&update)?,
-        })
+        let select = self.prepare(&schema::select(&name))?;
+        let update = match self.shared.writes {
+            true => self.prepare(&update)?,
+            // The server refuses it to a user who may only read.
+            false => select.clone(),
+        };
+        Ok(Statements { select, scan: self.prepare(&schema::scan(&name))?, update })
     }
 
     fn count(&mut self, statement: &Statement, bounds: &[i64]) -> Result<u64, Failure> {

@@ -33,6 +33,7 @@ pub struct Loader<'a> {
 impl Loader<'_> {
     pub fn run(&self) -> Result<LoadSummary> {
         let mut client = long_work::open(self.endpoint, "petal setup")?.client;
+        long_work::refuse_pgpool(&mut client)?;
         in_use::hold_alone(&mut client)?;
         self.check(&mut client)?;
         servers::check_standbys(self.endpoint)?;

@@ -3,8 +3,8 @@
 
 use super::client::Client;
 use super::connect::{Endpoint, OpenedConnection};
-use petal_engine::Result;
 use petal_engine::server::liveness;
+use petal_engine::{EngineError, Result};
 
 /// Lifts the role's limits for this connection, as far as the version has them.
 const NO_LIMITS: &str = "SELECT pg_catalog.set_config(name, '0', false) FROM \
@@ -23,6 +23,19 @@ pub fn open(endpoint: &Endpoint, application: &str) -> Result<OpenedConnection> 
     let _ = opened.client.query(NOTICE_END, &[]);
     opened.client.ask("lifting time limits", NO_LIMITS, &[])?;
     Ok(opened)
+}
+
+/// Refuses pgpool, behind which a COPY hangs: it greets with the server's own process. Only pgpool knows the
+/// question, which a server logs as an error, so it is not asked for each connection.
+pub fn refuse_pgpool(client: &mut Client) -> Result<()> {
+    if client.simple_query("SHOW pool_version").is_err() {
+        return Ok(());
+    }
+    Err(EngineError::Environment(format!(
+        "{}: pgpool answers, a connection pooler, not the server; connect to the server itself: its own host \
+         and port",
+        client.server
+    )))
 }
 
 /// Works on `client` until it is done or `is_over`; see [`liveness::until_over`].

@@ -4,8 +4,8 @@
 use tokio_postgres::types::ToSql;
 
 use super::client::Client;
-use super::connect::{Endpoint, server_version};
-use super::{describe, plan, publications, rights, session_server};
+use super::connect::{Endpoint, server_version, words};
+use super::{describe, long_work, plan, publications, rights, session_server};
 use petal_engine::Result;
 use petal_model::stats::target::Privilege;
 
@@ -20,6 +20,7 @@ fn privilege(what: &str, is_granted: bool, without: &str, advice: &str) -> Privi
 /// The role's privileges at a server, by petal's steps there. Tables are asked about if loaded.
 pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>> {
     let mut client = endpoint.connect("petal")?;
+    long_work::refuse_pgpool(&mut client)?;
     plan::apply_privileged(&mut client)?;
     let writes = "SELECT NOT pg_catalog.current_setting('transaction_read_only')::boolean";
     let writes = is_granted(&mut client, writes, schemas)?;
@@ -70,10 +71,44 @@ fn of_load(client: &mut Client, writes: bool) -> Result<Privilege> {
     ))
 }
 
+/// Event triggers that are on.
+const EVENT_TRIGGERS: &str = "SELECT pg_catalog.string_agg(evtname::pg_catalog.text, ', ') FROM \
+     pg_catalog.pg_event_trigger WHERE evtenabled <> 'D'";
+/// Statements of a load, which event triggers see.
+const TRY_LOAD: &str = "BEGIN; CREATE SCHEMA petal_tried; CREATE TABLE petal_tried.cf1 (custid bigint); \
+     CREATE INDEX cf1_custid ON petal_tried.cf1 (custid); ALTER SCHEMA petal_tried RENAME TO petal_tried_too; \
+     DROP SCHEMA petal_tried_too CASCADE; ROLLBACK";
+
+/// Whether the database's event triggers let a load pass: petal tries its statements in a transaction that
+/// it rolls back, if there are any.
+fn event_triggers(client: &mut Client) -> Result<Privilege> {
+    let doing = "asking for event triggers";
+    let names: Option<Option<String>> = client.ask_if_allowed(doing, EVENT_TRIGGERS, &[])?;
+    let tried = names.flatten().map(|names| (names, client.batch_execute(TRY_LOAD)));
+    let refusal = match &tried {
+        Some((names, Err(error))) => format!("{} (event triggers: {names})", words(error)),
+        _ => String::new(),
+    };
+    let _ = client.batch_execute("ROLLBACK");
+    Ok(privilege(
+        "event triggers",
+        refusal.is_empty(),
+        "They refuse the statements of a load.",
+        &refusal,
+    ))
+}
+
+/// Triggers on petal's tables, whose functions are of roles that petal trusts: of others it reads no table.
+const TRIGGERS: &str = "SELECT pg_catalog.string_agg(tgname::pg_catalog.text || ' on ' || \
+     tgrelid::pg_catalog.regclass::pg_catalog.text, ', ') FROM pg_catalog.pg_trigger \
+     WHERE NOT tgisinternal AND tgenabled <> 'D' AND tgrelid IN \
+     (SELECT pg_catalog.to_regclass(pg_catalog.format('petal%s.cf1', number)) \
+      FROM pg_catalog.unnest($1::int[]) AS number)";
+
 /// Settings for a load. If data are loaded, other checks report on them.
 fn before_load(client: &mut Client) -> Result<Vec<Privilege>> {
     let mut ask = |sql: &str| is_granted(client, sql, &[]);
-    Ok(vec![
+    let mut privileges = vec![
         privilege(
             "I/O timing",
             ask("SELECT pg_catalog.current_setting('track_io_timing')::boolean")?,
@@ -86,14 +121,29 @@ fn before_load(client: &mut Client) -> Result<Vec<Privilege>> {
             "A load sorts the keys of its index in temporary files, and fails at temp_file_limit.",
             "a temp_file_limit of 1 % of the data or more, or -1",
         ),
-    ])
+    ];
+    privileges.push(event_triggers(client)?);
+    Ok(privileges)
 }
 
 fn on_tables(client: &mut Client, schemas: &[u32], writes: bool) -> Result<Vec<Privilege>> {
     let published = publications::refusal(client, schemas)?;
     let of_loop = session_server::refusal(client, schemas)?;
+    let numbers: Vec<i32> = schemas.iter().map(|&number| number.cast_signed()).collect();
+    let triggers: Option<Option<String>> =
+        client.ask_if_allowed("asking for triggers", TRIGGERS, &[&numbers])?;
+    let triggers = triggers.flatten();
     let mut ask = |sql: &str| is_granted(client, sql, schemas);
     Ok(vec![
+        Privilege {
+            is_needed: true,
+            ..privilege(
+                "no triggers",
+                triggers.is_none(),
+                "They run with each UPDATE: it may fail, and its figures are also theirs.",
+                &format!("DROP TRIGGER {}", triggers.unwrap_or_default()),
+            )
+        },
         Privilege {
             is_needed: true,
             ..privilege(

@@ -1,10 +1,12 @@
 //! PostgreSQL, with the loop in the server and in petal.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use petal_model::settings::{LoopSide, RedoStress, Settings};
 
 use super::{Target, nobody_waits, own_database};
+use crate::idle_proxies::{self, HaProxy};
 use crate::server_postgres;
 use crate::support::Workplace;
 
@@ -41,6 +43,19 @@ pub const POSTGRES: Target = Target {
         rows.iter().map(|row| row.get::<_, i64>(0) as u64).collect()
     }),
     hold: None,
+};
+
+/// Behind HAProxy, which closes connections that are idle for five seconds.
+pub const POSTGRES_BEHIND_PROXY: Target = Target {
+    is_there: || idle_proxies::is_there() && server_postgres::is_there(),
+    url: |work| {
+        static PROXY: OnceLock<HaProxy> = OnceLock::new();
+        let server = server_postgres::shared();
+        let proxy = PROXY.get_or_init(|| HaProxy::before(server.port));
+        let direct = format!(":{}/", server.port);
+        server.tcp_url(&own_database(work)).replace(&direct, &format!(":{}/", proxy.port))
+    },
+    ..POSTGRES
 };
 
 pub const POSTGRES_CLIENT: Target = Target {
