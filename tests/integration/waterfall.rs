@@ -32,13 +32,15 @@ struct Divided {
     operation: f64,
     parts: Vec<(String, Option<f64>)>,
     record: Value,
+    /// The report, as one line.
+    shown: String,
 }
 
 impl Divided {
     /// None if threads cannot be timed here: a skip.
     fn by(work: &Workplace, name: &str, url: &str, args: &[&str]) -> Option<Self> {
         let fixed = ["run", "--waterfall", "TRUE", "--work-unit", "1", "--db", url];
-        work.petal(fixed.iter().chain(args)).watching().exits(0);
+        let shown = work.petal(fixed.iter().chain(args)).watching().exits(0).stdout;
         let record = record(&work.runs().pop().unwrap());
         let all = &record["waterfall"];
         if let Some(why) = all["why_unknown"].as_str() {
@@ -52,6 +54,7 @@ impl Divided {
             operation: number(all, "/operation_us"),
             parts: parts.collect(),
             record: record.clone(),
+            shown: shown.split_whitespace().collect::<Vec<_>>().join(" "),
         };
         divided.print(name);
         Some(divided)
@@ -88,6 +91,15 @@ impl Divided {
         assert!(gap.abs() < allowed, "{gap} over {allowed}: {:?}", self.parts);
         let sum: f64 = self.parts.iter().filter_map(|(_, us)| *us).sum();
         assert!((sum + self.gap() - self.operation).abs() < 0.001 * self.operation);
+    }
+
+    /// The report divides the time once, its longest part first, and the read with it.
+    fn is_shown_once(&self, longest: &str) {
+        let time =
+            self.shown.split("time of an operation ").nth(1).expect("the time of an operation");
+        assert!(time.split(" us: # ").nth(1).unwrap().starts_with(longest), "{}", &time[..200]);
+        let top = self.shown.split(" served by: ").next().unwrap();
+        assert!(top.contains(" us (device ") && !self.shown.contains(" CPU + other "), "{top}");
     }
 
     /// A part has the given share, or more, of the time that this run's operations took longer, but
@@ -139,10 +151,11 @@ fn the_device_is_the_part_that_grows_if_it_answers_late() {
     fuse.delay_reads(DELAY);
     let late = Divided::by(&work, "SQLite, device 4 ms later", &url, &READS);
     fuse.delay_reads(Duration::ZERO);
-    let late = late.unwrap();
+    let Some(late) = late else { return };
     before.adds_up();
     late.adds_up();
     late.has_grown(&before, "device", 0.9);
+    late.is_shown_once("device");
     let reads = number(&late.record, "/per_second/physical_read_requests")
         / number(&late.record, "/per_second/ops");
     let delayed_us = DELAY.as_secs_f64() * 1e6 * reads;
@@ -157,13 +170,18 @@ fn waiting_for_a_processor_grows_if_others_keep_the_processors_busy() {
     let Some(before) = Divided::by(&work, "SQLite", &url, &READS) else { return };
     let busy = {
         let _spinning = Spinning::begin();
-        Divided::by(&work, "SQLite, processors busy", &url, &READS).unwrap()
+        Divided::by(&work, "SQLite, processors busy", &url, &READS)
     };
+    let Some(busy) = busy else { return };
     before.adds_up();
     busy.adds_up();
     assert!(busy.us("run_queue") > 0.4 * busy.operation, "{:?}", busy.parts);
     let limited = busy.record["limited_by"]["by"].as_str().unwrap();
     assert!(["processors", "others_work"].contains(&limited), "{limited}");
+    // Is it the array or my host?
+    busy.is_shown_once("waiting for a processor");
+    let words = busy.shown.split("limited by: ").nth(1).unwrap();
+    assert!(words.split(" | ").next().unwrap().contains("others used "), "{words}");
 }
 
 #[test]
@@ -191,7 +209,8 @@ fn the_wire_grows_by_the_delay_of_a_relay_and_operations_of_a_server_add_up() {
     assert_eq!(in_server.known("wire"), None);
     let proxy = Proxy::with_ports_of(server.port);
     proxy.delay(Duration::from_millis(2));
-    let far = Divided::by(&work, "PostgreSQL, relay of 2 ms", &at("127.0.0.2"), &client).unwrap();
+    let far = Divided::by(&work, "PostgreSQL, relay of 2 ms", &at("127.0.0.2"), &client);
+    let Some(far) = far else { return };
     let (held_s, passed) = proxy.held();
     far.adds_up();
     far.has_grown(&before, "wire", 0.7);

@@ -38,6 +38,28 @@ mod tests {
     use petal_model::record::fixture;
 
     #[test]
+    fn a_read_is_divided_as_the_kernel_measured_it() {
+        let mut run = fixture::mixed_run();
+        run.summary.ops.select += run.summary.ops.update;
+        run.summary.ops.update = 0;
+        fixture::time_threads(&mut run, 1.0);
+        let (us, _) = of(&run, false).unwrap();
+        let parts = crate::waterfall::of_read(&run, us).unwrap();
+        let sum_us = parts.device_us + parts.run_queue_us + parts.rest_us;
+        assert!((sum_us - us).abs() < 1e-9 && parts.rest_us >= 0.0, "{parts:?}");
+        assert!(parts.device_us > 0.0 && parts.run_queue_us > 0.0, "{parts:?}");
+        let headline = crate::headline(&run);
+        let words = format!("single-block read {us:.1} us (device ");
+        assert!(headline.to_string().contains(&words), "{headline}");
+        // What waited for a processor after an UPDATE's sync is no part of a read.
+        let mut mixed = run.clone();
+        mixed.summary.ops.update = 1;
+        assert_eq!(crate::waterfall::of_read(&mixed, us), None);
+        fixture::time_threads(&mut run, 0.8);
+        assert_eq!(crate::waterfall::of_read(&run, us), None);
+    }
+
+    #[test]
     fn calls_and_then_the_device_stand_in_for_a_database_that_does_not_time_its_reads() {
         let mut run = fixture::mixed_run();
         assert_eq!(of(&run, false).unwrap().1, None);

@@ -5,8 +5,6 @@ use serde_json::{Map, Value, json};
 
 use petal_model::record::waterfall::{PartOfTime, Waterfall};
 
-use super::waterfall::GAP_SHARE_MAX;
-
 /// PlaceOfTime in which an operation spends time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlaceOfTime {
@@ -40,14 +38,12 @@ impl PlaceOfTime {
 /// Shares of an operation's time by place. None if the waterfall is unknown, or if its gap is so
 /// large that the parts do not show where the time goes.
 fn shares(waterfall: &Waterfall) -> Option<[(PlaceOfTime, f64); 5]> {
-    let all_us = waterfall.operation_us.filter(|&us| us > 0.0)?;
-    let gap = waterfall.gap_us? / all_us;
+    let all_us = waterfall.operation_us.filter(|_| waterfall.adds_up())?;
     let share = |place: PlaceOfTime| {
         let of_place = waterfall.parts.iter().filter(|part| PlaceOfTime::of(part.part) == place);
         of_place.filter_map(|part| part.us).sum::<f64>() / all_us
     };
-    let shares = PlaceOfTime::ALL.map(|place| (place, share(place)));
-    (gap.abs() <= GAP_SHARE_MAX).then_some(shares)
+    Some(PlaceOfTime::ALL.map(|place| (place, share(place))))
 }
 
 /// All places with their shares, the largest first.

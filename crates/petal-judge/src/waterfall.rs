@@ -10,15 +10,14 @@ use serde_json::json;
 
 use super::judgement::{FindingParts as _, Judgement, clear_if, known, warning};
 use petal_model::numbers::decimal;
+use petal_model::record::headline::ReadParts;
 use petal_model::record::os::HostSeen;
-use petal_model::record::waterfall::{PartOfTime, Waterfall, WaterfallPart};
+use petal_model::record::waterfall::{GAP_SHARE_MAX, PartOfTime, Waterfall, WaterfallPart};
 use petal_model::record::{Run, Second};
 use petal_model::stats::os::requests::{RequestKind, Requests};
 use petal_model::stats::os::threads::{ThreadRole, ThreadState, ThreadTimes};
 use petal_model::stats::os::time_buckets::TimeBuckets;
 
-/// Share of an operation's time that no part may lack.
-pub(super) const GAP_SHARE_MAX: f64 = 0.05;
 /// The operations of one second are too few below this.
 const OPERATIONS_MIN: u64 = 10;
 
@@ -52,6 +51,25 @@ pub fn of(run: &Run) -> Option<Waterfall> {
         Some(seen) => seen.threads_unseen.as_deref().unwrap_or(no_second),
         None => "NO_OS_PERF_DATA=TRUE",
     }))
+}
+
+/// Divides the mean time of a block read by the database's clock into the device's, the wait for a
+/// processor and the rest. None if operations also wait for a processor after other calls, or if their
+/// parts do not add up.
+pub(super) fn of_read(run: &Run, read_us: f64) -> Option<ReadParts> {
+    let ops = &run.summary.ops;
+    let waterfall = of(run).filter(|it| it.adds_up() && ops.update + ops.scan == 0)?;
+    let reads = run.summary.io_latency_us.get("read").map(|read| read.count).filter(|&n| n > 0)?;
+    let threads = run.details.os.as_ref()?.whole.sum.threads.as_ref()?;
+    let division = Division { executed: executed(run), operations: reads, threads };
+    let queued_us = threads.of(division.database(), &[ThreadState::Queue]).total_ns as f64 / 1000.0;
+    let of_read = |us: f64| us * waterfall.operations as f64 / reads as f64;
+    let known = |part| waterfall.part(part).map(of_read);
+    let device_us = known(PartOfTime::Device).filter(|&us| us <= read_us)?;
+    let above_us = known(PartOfTime::FileSystem)? + known(PartOfTime::BlockQueue)?;
+    let room_us = (read_us - device_us - above_us).max(0.0);
+    let run_queue_us = (queued_us / reads as f64).min(room_us);
+    Some(ReadParts { device_us, run_queue_us, rest_us: read_us - device_us - run_queue_us })
 }
 
 /// Divides the time of the operations that ended in a second.

@@ -207,6 +207,23 @@ mod tests {
     }
 
     #[test]
+    fn a_divided_read_is_valid_too() {
+        let mut run = fixture::mixed_run();
+        run.summary.ops.select += run.summary.ops.update;
+        run.summary.ops.update = 0;
+        fixture::time_threads(&mut run, 1.0);
+        petal_judge::conclude(&mut run);
+        let mut shown = rendered(&run);
+        let errors: Vec<String> =
+            validator().iter_errors(&shown).map(|error| format!("{error}")).collect();
+        assert!(errors.is_empty(), "{errors:#?}");
+        let parts = &mut shown["headline"]["read_parts"];
+        assert!(parts["device_us"].as_f64().unwrap() > 0.0, "{parts}");
+        parts["device_us"] = "few".into();
+        assert!(!validator().is_valid(&shown), "the schema takes anything");
+    }
+
+    #[test]
     fn a_write_ledger_is_valid_too() {
         let mut run = fixture::mixed_run();
         let (log, device) = (Some(7_000_000), Some(20_000_000));

@@ -44,11 +44,24 @@ pub(super) fn limited_by(run: &Run) -> LimitedBy {
     };
     let found = held(run).or(own).or_else(|| paced(run)).or_else(|| petal_itself(run));
     let found = found.or_else(|| on_the_way(run));
-    let elsewhere = || log::at_the_device(run).or_else(|| waits::off_processors(run));
-    let found = found.or_else(|| others.map(|others| elsewhere().unwrap_or(others)));
+    let found = found.or_else(|| others.map(|others| elsewhere(run).unwrap_or(others)));
     let found = found.or_else(|| queued(run)).or_else(|| log::behind(run));
     let found = found.or_else(|| by_residence(run));
     found.unwrap_or_else(|| waited_for(run))
+}
+
+/// Names the limit of a run whose sessions mostly waited elsewhere than for processors that are full of
+/// others' work: by the parts of the waterfall, if they are known, else by the waits.
+fn elsewhere(run: &Run) -> Option<LimitedBy> {
+    let is_elsewhere = |limit: &LimitedBy| {
+        use Limiter::{NotDetermined, Processors, SessionProcessorTime};
+        let is_here = matches!(limit.by, NotDetermined | Processors | SessionProcessorTime);
+        !is_here || limit.shared_with.is_some()
+    };
+    match by_residence(run) {
+        Some(divided) => Some(divided).filter(is_elsewhere),
+        None => log::at_the_device(run).or_else(|| waits::off_processors(run)),
+    }
 }
 
 /// Names petal, if the server waited for it.

@@ -8,7 +8,7 @@ use crate::by_key;
 use petal_model::numbers::decimal;
 use petal_model::record::Run;
 use petal_model::record::conclusions::{LimitedBy, Limiter};
-use petal_model::record::waterfall::PartOfTime;
+use petal_model::record::waterfall::{PartOfTime, Waterfall};
 use petal_model::stats::counters::WaitClass;
 
 /// A class must take so much of DB time to be called the limit.
@@ -224,9 +224,9 @@ fn reads_waited_for(run: &Run, waited_us: f64, words: &str, mut evidence: Value)
 }
 
 /// The measured share of an operation's time that it waited for a processor; None if it was not
-/// measured.
+/// measured, or if the parts do not add up.
 pub(super) fn queued_share(run: &Run) -> Option<f64> {
-    waterfall::of(run)?.share(PartOfTime::RunQueue)
+    waterfall::of(run).filter(Waterfall::adds_up)?.share(PartOfTime::RunQueue)
 }
 
 /// Names the reads, if most of DB time passed at the device, or an event in which sessions sleep or are

@@ -170,6 +170,10 @@ fn figures(shown: &Run, is_steady: bool) -> HeadlineFigures {
         piops: Piops { reads, writes, sum: summary.piops() },
         read_us: read.map(|(us, _)| us),
         read_us_stand_in: read.and_then(|(_, clock)| clock),
+        read_parts: read.and_then(|(us, clock)| match clock {
+            None => waterfall::of_read(shown, us),
+            Some(_) => None,
+        }),
         redo: RedoRate {
             mb_s: per_second.redo_bytes.map(|bytes| bytes / 1e6),
             commits_s: per_second.commits,

@@ -32,9 +32,31 @@ pub struct HeadlineFigures {
     /// The clock of `read_us`, if the database did not time its reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_us_stand_in: Option<ReadClock>,
+    /// Parts of `read_us`, if the kernel measured them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_parts: Option<ReadParts>,
     pub redo: RedoRate,
     /// Blocks visited in the database; null if the run was not a test of logical reads.
     pub logical_reads: Option<LogicalReadRate>,
+}
+
+/// Parts of the mean time of one block read, in us.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReadParts {
+    pub device_us: f64,
+    /// Waiting for a processor, which a database's clock has in its reads.
+    pub run_queue_us: f64,
+    pub rest_us: f64,
+}
+
+impl ReadParts {
+    /// `device 175 + waiting for a processor 127 + rest 8`.
+    pub fn words(&self) -> String {
+        let digits = if self.device_us < 10.0 { 1 } else { 0 };
+        let [device, queue, rest] =
+            [self.device_us, self.run_queue_us, self.rest_us].map(|us| decimal(us, digits));
+        format!("device {device} + waiting for a processor {queue} + rest {rest}")
+    }
 }
 
 /// A clock of reads in place of the database's.
@@ -202,12 +224,13 @@ impl HeadlineFigures {
     pub fn physical_words(&self) -> String {
         let Piops { reads, writes, .. } = self.piops;
         let clock = self.read_us_stand_in.map(|clock| format!(" ({})", clock.words()));
+        let parts = self.read_parts.map(|parts| format!(" ({})", parts.words()));
         format!(
             "PIOPS {} read + {} write | single-block read {} us{}",
             shown(reads, 0),
             shown(writes, 0),
             shown(self.read_us, 1),
-            clock.unwrap_or_default()
+            clock.or(parts).unwrap_or_default()
         )
     }
 

@@ -83,7 +83,17 @@ impl PartOfTime {
     }
 }
 
+/// Share of an operation's time that the parts may lack, or have too much.
+pub const GAP_SHARE_MAX: f64 = 0.05;
+
 impl Waterfall {
+    /// Whether the parts are known and divide the time of the operation.
+    pub fn adds_up(&self) -> bool {
+        let figures = self.operation_us.zip(self.gap_us);
+        figures
+            .is_some_and(|(all_us, gap_us)| all_us > 0.0 && gap_us.abs() <= all_us * GAP_SHARE_MAX)
+    }
+
     /// A waterfall that is not known, with the reason.
     pub fn unknown(why: impl Into<String>) -> Self {
         Self { why_unknown: Some(why.into()), ..Self::default() }

@@ -179,7 +179,8 @@ fn tiles(run: &Run, headline: &Headline) -> Vec<Tile> {
     let shown_figures = struck_out.as_ref().unwrap_or(figures);
     let own = run.summary.io_latency_us.get("read").map(|read| read.source.as_str());
     let stand_in = shown_figures.read_us_stand_in.map(ReadClock::words);
-    let timed_by = stand_in.or(own).unwrap_or("not timed");
+    let timed_by = stand_in.or(own).unwrap_or("not timed").to_owned();
+    let parts = shown_figures.read_parts.map(|parts| parts.words());
     let of = |what: &str| format!("{}'s {what}", run.reported_by());
     let shown = |value: Option<f64>| or_dash(value, rate);
     let is_struck = struck_out.is_some();
@@ -193,7 +194,12 @@ fn tiles(run: &Run, headline: &Headline) -> Vec<Tile> {
     let physical = [
         Tile::figure("Physical reads", shown(piops.reads), "/s", of("requests")),
         Tile::figure("Physical writes", shown(piops.writes), "/s", of("requests")),
-        Tile::figure("Single-block read", or_dash(shown_figures.read_us, micros), "us", timed_by),
+        Tile::figure(
+            "Single-block read",
+            or_dash(shown_figures.read_us, micros),
+            "us",
+            parts.unwrap_or(timed_by),
+        ),
     ];
     let is_redo = verdict.asked_for == AskedFor::Redo;
     let commits = is_redo.then(|| Tile::figure("Commits", shown(log.commits_s), "/s", "petal"));

@@ -3,6 +3,7 @@
 use super::super::json::word;
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, percent, whole};
 use super::super::table::{Cell, Table};
+use super::waterfall;
 use petal_model::record::{Run, WaitRow};
 use petal_model::stats::counters::WaitClass;
 use petal_model::stats::histogram::LatencySummary;
@@ -14,9 +15,17 @@ const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. S
                        overlap, as with IO_DEPTH blocks in flight, or if they took longer than DB \
                        time.";
 
-/// Lists wait events by time, and the rest of DB time.
+/// Explains waits without shares, if the kernel divided the operations' time.
+const DIVIDED: &str = "Waits by the database's clock have no share of the time here: the waterfall \
+                       divides it, and a wait for a read includes the wait for a processor.";
+
+/// A line under waits that are the division of the time.
+pub(crate) const READS_INCLUDE: &str = "A wait for a read includes the wait for a processor.";
+
+/// Lists wait events by time, and the rest of DB time, unless a waterfall divides the time.
 pub(crate) fn top_events(run: &Run) -> Table {
     let db_time_us = run.details.db_time_s * 1e6;
+    let is_divided = waterfall::dividing(run).is_some();
     let mut table =
         Table::headed("event | waits: | time s: | avg us: | % DB time: | class | source");
     let mut waited_us = 0.0;
@@ -26,7 +35,7 @@ pub(crate) fn top_events(run: &Run) -> Table {
         if foreground {
             waited_us += wait.time_us;
         }
-        let share = run.share_of_db_time(wait.time_us).filter(|_| foreground);
+        let share = run.share_of_db_time(wait.time_us).filter(|_| foreground && !is_divided);
         table.row([
             wait.name.as_str().into(),
             or_dash(wait.waits, whole).into(),
@@ -37,17 +46,9 @@ pub(crate) fn top_events(run: &Run) -> Table {
             word(&wait.source).into(),
         ]);
     }
-    let waited = run.share_of_db_time(waited_us).filter(|_| run.is_counted());
-    let rest_us = waited.map(|_| db_time_us - waited_us).filter(|rest_us| *rest_us >= 0.0);
-    table.row([
-        remainder(run).into(),
-        "-".into(),
-        or_dash(rest_us, |us| decimal(us / 1e6, 2)).into(),
-        "-".into(),
-        shared(rest_us.and_then(|us| run.share_of_db_time(us))),
-        "-".into(),
-        "remainder".into(),
-    ]);
+    if !is_divided {
+        table.row(rest(run, db_time_us, waited_us));
+    }
     let untimed = match run.is_read_untimed() || run.is_log_untimed() {
         true => " Waits that the database did not time are in CPU + other.",
         false => "",
@@ -57,7 +58,25 @@ pub(crate) fn top_events(run: &Run) -> Table {
         format!(" {}: {time} s ({source}).", wait.name)
     });
     let own: String = own.collect();
-    table.with_note(format!("{DB_TIME}{untimed}{own}"))
+    match is_divided {
+        true => table.with_note(format!("{DIVIDED}{own}")),
+        false => table.with_note(format!("{DB_TIME} {READS_INCLUDE}{untimed}{own}")),
+    }
+}
+
+/// The row of the rest of DB time.
+fn rest(run: &Run, db_time_us: f64, waited_us: f64) -> [Cell; 7] {
+    let waited = run.share_of_db_time(waited_us).filter(|_| run.is_counted());
+    let rest_us = waited.map(|_| db_time_us - waited_us).filter(|rest_us| *rest_us >= 0.0);
+    [
+        remainder(run).into(),
+        "-".into(),
+        or_dash(rest_us, |us| decimal(us / 1e6, 2)).into(),
+        "-".into(),
+        shared(rest_us.and_then(|us| run.share_of_db_time(us))),
+        "-".into(),
+        "remainder".into(),
+    ]
 }
 
 /// Names the rest of DB time: it includes waits that the database did not time.

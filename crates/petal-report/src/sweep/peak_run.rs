@@ -33,7 +33,10 @@ pub fn time_goes_to(run: &Run) -> Option<String> {
     if let Some(why) = &all.why_unknown {
         return Some(format!("- ({why})"));
     }
-    Some(waterfall::largest(all))
+    Some(match all.adds_up() {
+        true => waterfall::largest(all),
+        false => "- (the parts do not add up to the operation)".to_owned(),
+    })
 }
 
 /// The limit, where the time goes, and the run, each with a heading.

@@ -1,9 +1,10 @@
 //! A run's end on one screen of a terminal: the line to paste, its figures, the warnings, and the
 //! path of the whole report.
 
-use super::super::run::{events, interference, outages};
+use super::super::run::{events, interference, outages, waterfall};
 use super::super::table::{SCREEN_LINES, fitting_paragraphs, paragraph};
 use petal_model::record::{Run, Severity};
+use petal_model::stats::counters::WaitClass;
 
 /// Findings that are shown at most, the gravest; the rest is in the report.
 const FINDINGS_MAX: usize = 3;
@@ -36,18 +37,33 @@ pub fn brief_with(run: &Run, place: &str, end: &str) -> String {
     top + &proof(run, lines) + &out
 }
 
-/// Latencies of operations and the longest waits, in as many lines: figures behind the verdict.
+/// Latencies of operations and where their time went, in as many lines: figures behind the verdict.
+/// The waterfall divides the time, if the kernel measured it, else the database's waits.
 fn proof(run: &Run, lines: usize) -> String {
-    let headline = run.headline_window().run;
-    let tables = [events::operations_in_short(run), events::longest(&headline, WAITS_MAX)];
-    let tables = tables.iter().filter(|table| !table.is_empty());
+    let operations = events::operations_in_short(run);
     let mut out = String::new();
-    for table in tables.map(|table| format!("{}\n", table.render())) {
-        if out.lines().count() + table.lines().count() <= lines {
-            out.push_str(&table);
+    let operations = if operations.is_empty() { String::new() } else { operations.render() };
+    for table in [operations, time_spent(run)] {
+        let is_fitting = out.lines().count() + table.lines().count() < lines;
+        if !table.is_empty() && is_fitting {
+            out.push_str(&(table + "\n"));
         }
     }
     out
+}
+
+fn time_spent(run: &Run) -> String {
+    if let Some(divided) = waterfall::dividing(run) {
+        return waterfall::bar_text(divided);
+    }
+    let headline = run.headline_window().run;
+    let waits = events::longest(&headline, WAITS_MAX);
+    if waits.is_empty() {
+        return String::new();
+    }
+    let has_reads = headline.summary.waits.iter().any(|wait| wait.class == WaitClass::UserIo);
+    let note = if has_reads { paragraph("", "  ", events::READS_INCLUDE) } else { String::new() };
+    waits.render() + &note
 }
 
 fn brief_interference(run: &Run, place: &str) -> String {
@@ -93,6 +109,40 @@ mod tests {
     use petal_model::record::connections::Outage;
     use petal_model::record::fixture;
 
+    /// Is it the array or the host? A device that takes its time, and others on the processors.
+    #[test]
+    fn the_time_of_an_operation_is_divided_once() {
+        let mut run = fixture::mixed_run();
+        fixture::time_threads(&mut run, 1.0);
+        let seen = run.details.os.as_mut().unwrap();
+        let sum = &mut seen.whole.sum;
+        let ticks = petal_model::stats::os::CpuTicks::from([170, 0, 10, 20, 0, 0, 0, 0]);
+        sum.cpus.host = Some(ticks);
+        sum.counts.petal_cpu_us = Some((sum.seconds * 1.1e6) as u64);
+        petal_judge::conclude(&mut run);
+        let shown = within(80, || brief(&run, "petal-results/x"));
+        let place = shown.find("time of an operation").unwrap();
+        insta::assert_snapshot!(&shown[place..shown.find("status ").unwrap()], @"
+        time of an operation 8,640 us: # page cache, file system 61 %, = waiting for a
+          processor 25 %, + processor 12 %, . rest 1 %
+          [##############################################===================++++++++++.]
+        ");
+        assert!(!shown.contains("DB time"), "{shown}");
+        let text = super::super::render(&run);
+        let events = &text[text.find("TOP TIMED EVENTS").unwrap()..];
+        let events = &events[..events.find("OPERATION LATENCY").unwrap()];
+        assert!(!events.contains("CPU + other") && events.contains("the waterfall divides it"));
+        assert_eq!(events.matches(" %").count(), 1, "the heading alone: {events}");
+        // Parts that do not add up divide nothing.
+        fixture::time_threads(&mut run, 0.8);
+        petal_judge::conclude(&mut run);
+        let shown = within(80, || brief(&run, "petal-results/x"));
+        assert!(!shown.contains("time of an operation") && shown.contains("% DB time"), "{shown}");
+        assert!(shown.contains("A wait for a read includes the wait for a processor."), "{shown}");
+        let text = super::super::render(&run);
+        assert!(text.contains("The parts do not add up to the operation"), "{text}");
+    }
+
     #[test]
     fn the_end_of_a_run_fits_on_a_screen() {
         let mut run = fixture::mixed_run();
@@ -117,6 +167,7 @@ mod tests {
         wal sync        10,972   412.0        1.0
         writer lock      5,486   520.0        0.6
         CPU + other          -       -       35.0
+        A wait for a read includes the wait for a processor.
 
         status complete
         info: too-short-to-judge, single-run, small-log

@@ -250,7 +250,12 @@ pub(super) fn over_time(out: &mut String, run: &Run) {
         section(out, "waterfall of an operation", "the headline's window");
         match &divided.why_unknown {
             Some(why) => out.push_str(&paragraph("", "  ", &format!("waterfall: - ({why})"))),
-            None => out.push_str(&waterfall::table(divided).render()),
+            None => {
+                if divided.adds_up() {
+                    out.push_str(&waterfall::bar_text(divided));
+                }
+                out.push_str(&waterfall::table(divided).render());
+            }
         }
     }
     if run.details.experiments.is_some() {

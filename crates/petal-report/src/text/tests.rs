@@ -131,7 +131,8 @@ fn a_complete_mixed_run() {
     CPU + other               -  165.99       -       35.0  -            remainder
     DB time is the sum of the sessions' time in operations. System I/O is not in it and has no share of
     it. CPU + other is DB time without the waits of sessions: work, and waiting for a processor. Shares
-    are `-` if waits overlap, as with IO_DEPTH blocks in flight, or if they took longer than DB time.
+    are `-` if waits overlap, as with IO_DEPTH blocks in flight, or if they took longer than DB time. A
+    wait for a read includes the wait for a processor.
 
     OPERATION LATENCY, US                                                                [petal's clock]
     ====================================================================================================
