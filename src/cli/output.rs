@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use petal_engine::in_use::FileId;
 use petal_model::files::{self, OFlags};
 use petal_model::record::{RecordFolder, own_file};
+use rustix::fs::{fcntl_getfl, fcntl_setfl};
 
 use super::failure::{CommandError, Exit};
 
@@ -35,7 +36,11 @@ pub fn write(flag: &str, file: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Com
     let bytes = bytes.as_ref();
     let written = match is_replaced(file) {
         true => own_file::write(file, bytes),
-        false => files::open(file, OFlags::WRONLY).and_then(|mut out| out.write_all(bytes)),
+        false => files::port(file).and_then(|mut port| {
+            // It was opened without waiting, and takes its time for the bytes.
+            fcntl_setfl(&port, fcntl_getfl(&port)? - OFlags::NONBLOCK)?;
+            port.write_all(bytes)
+        }),
     };
     written.map_err(|error| failed(flag, file, &error))
 }

@@ -140,6 +140,10 @@ fn a_user_who_takes_mariadbs_port_in_an_outage_gets_no_password() {
         got_nothing(&work, &said, "user 4711 of this host answers");
         assert!(!said.contains("login"), "{said}");
     }
+    // The kernel connects to another address of this host than the one that is named.
+    let work = Workplace::new();
+    let any = url.replace("127.0.0.1", "0.0.0.0");
+    work.petal(["run", "-s", "1", "--work-loop", "1", "--db", &any]).exits(0);
 }
 
 #[test]
@@ -164,6 +168,16 @@ fn a_user_who_takes_postgresqls_port_in_an_outage_gets_no_password() {
             got_nothing(&work, &said, words);
         }
     }
+    // As while petal restarts the server: an engine that is opened anew knows the first login.
+    let loaded = || crate::engine_postgres::open(&url).loaded();
+    loaded().unwrap();
+    let work = Workplace::new();
+    let impostor = Impostor::start(&work, 0, "postgres", &server.port.to_string());
+    server.stop("QUIT");
+    impostor.until_it_says("bound");
+    let refused = loaded().unwrap_err().to_string();
+    assert!(refused.contains("the first login was"), "{refused}");
+    assert!(!impostor.ends().contains("PASSWORD"));
 }
 
 #[test]

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use petal_engine::{Batch, Outcomes};
+use petal_model::settings::Settings;
+use petal_model::settings::url::TargetUrl;
 
 use crate::certificates::certificates;
 use crate::engine_postgres::{SEAT, load, open, select, unlimited};
@@ -64,10 +66,17 @@ fn tls_verifies_as_much_as_sslmode_says() {
     for (host, options) in [
         ("127.0.0.1", format!("sslmode=verify-full&{trusting}")),
         ("localhost", "sslmode=verify-full&sslrootcert=system".to_owned()),
-        ("localhost", "sslmode=verify-ca&sslrootcert=system".to_owned()),
+        ("localhost", "sslrootcert=system".to_owned()),
     ] {
         let error = try_it(host, &options).unwrap_err();
         assert!(error.contains("certificate") && error.contains("sslrootcert"), "{error}");
+    }
+    // Public authorities have given each stranger a certificate, for some name.
+    for mode in ["prefer", "require", "verify-ca"] {
+        let url = format!("postgres://petal@localhost/secure?sslmode={mode}&sslrootcert=system");
+        let db = TargetUrl::parse(&url).unwrap();
+        let refused = petal::engines::open(&Settings { db, ..Settings::default() }).err().unwrap();
+        assert!(refused.to_string().contains("use sslmode=verify-full"), "{mode}: {refused}");
     }
     // The server's own certificate is the trusted one, and its own authority, as `openssl req -x509`
     // makes it.
@@ -95,7 +104,9 @@ fn tls_verifies_as_much_as_sslmode_says() {
     reload(&server);
     let error = try_it("127.0.0.1", "sslmode=require").unwrap_err();
     assert!(error.contains("TLS"), "{error}");
-    try_it("127.0.0.1", "sslmode=prefer").unwrap();
+    let error = try_it("127.0.0.1", "sslmode=prefer").unwrap_err();
+    assert!(error.contains("the first login had TLS"), "{error}");
+    try_it("localhost", "sslmode=prefer").unwrap();
 }
 
 #[test]
@@ -153,6 +164,6 @@ fn a_server_that_dies_under_tls_is_said_to_have_ended_the_connection() {
         .execute(Batch::new(&[select(1, 8)], &unlimited(), &mut Outcomes::default()))
         .unwrap_err();
     assert_eq!(error.code, "connection");
-    assert!(error.message.contains("the server ended the connection"), "{}", error.message);
+    assert!(error.message.contains("ended the connection"), "{}", error.message);
     assert!(!error.message.contains("rustls"), "{}", error.message);
 }

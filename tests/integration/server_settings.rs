@@ -331,6 +331,17 @@ fn a_variable_of_mariadb_is_swept_and_set_back() {
     fs::remove_dir_all(work.path("s")).unwrap();
     sweep("innodb_io_capacity=170").exits(3).telling(&["another petal (connection"]);
     drop(other);
+    // Each variable of the list takes a value as petal writes it.
+    let engine = crate::engine_postgres::open(&url);
+    let settings = engine.server().and_then(|server| server.settings()).unwrap();
+    let there = petal_mysql::permitted_settings::PERMITTED.iter().filter_map(|permitted| {
+        let setting = settings.read_setting(permitted.name).ok()?;
+        let own = setting.permitted(&setting.in_effect).ok()?;
+        settings.store_setting(&setting, Some(&own)).unwrap();
+        Some(permitted.name)
+    });
+    let there: Vec<&str> = there.collect();
+    assert!(there.len() > 15 && there.contains(&"innodb_flush_log_at_trx_commit"), "{there:?}");
     changed_in_run(&work, &url, || {
         server.sql("swept", "SET GLOBAL innodb_flush_log_at_trx_commit = 0");
     });

@@ -2,7 +2,7 @@
 //! its place, or pipes in the place of files. petal's files stay together, and nothing else is written.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::path::Path;
 use std::process::{Child, Command};
 
@@ -112,9 +112,35 @@ fn a_pipe_for_a_settings_file_or_a_lock_holds_nothing_up() {
     let served = crate::serve::Served::folder(&work, ".");
     assert!(served.get("").0.starts_with("HTTP/1.1 200 OK"));
     drop(served);
+    pipe(&work.path("out.xlsx"));
+    for args in [&["report", "S", "--xlsx", "out.xlsx"][..], &["card", "S", "--out", "out.xlsx"]] {
+        work.petal(args).exits(3);
+    }
     // Also before petal knows whose it is.
     pipe(&work.path("slob.conf"));
     work.petal(["check"]).exits(2).telling(&["slob.conf", "not a regular file"]);
+    // Whoever made a link chose the file; one of another user's is in a folder of the caller's.
+    fs::remove_file(work.path("slob.conf")).unwrap();
+    work.write("own.conf", "UPDATE_PCT=0\n");
+    symlink("own.conf", work.path("slob.conf")).unwrap();
+    work.petal(["check"]).exits(2).telling(&["slob.conf", "it is a link"]);
+}
+
+#[test]
+fn a_ledger_is_begun_neither_where_a_link_leads_nor_in_a_file_of_two_names() {
+    let work = Workplace::loaded(1, "8M");
+    let (victim, nowhere) = (work.write("victim", ""), work.path("nowhere"));
+    symlink(&victim, work.path("link")).unwrap();
+    symlink(&nowhere, work.path("dangling")).unwrap();
+    fs::hard_link(&victim, work.path("twin")).unwrap();
+    for (name, words) in
+        [("link", "it is a link"), ("dangling", "it is a link"), ("twin", "another name")]
+    {
+        let run = ["run", "--work-loop", "1", "--update-pct", "100", "--ledger", name];
+        let refused = work.petal(run).ends();
+        assert!(refused.code != Some(0) && refused.stderr.contains(words), "{}", refused.stderr);
+    }
+    assert!(!nowhere.exists() && fs::read(&victim).unwrap().is_empty());
 }
 
 #[test]
@@ -147,4 +173,68 @@ fn no_umask_lets_others_write_a_record() {
         ],
     );
     assert_eq!(found, Ok(()));
+}
+
+#[test]
+fn no_link_pipe_or_file_of_two_names_is_taken_for_a_databases_own() {
+    for (engine, url, data, sides) in [
+        ("SQLite", "sqlite:d", "petal1.db", &["-wal", "-journal", "-shm"][..]),
+        ("LMDB", "lmdb:d", "petal1.lmdb", &["-lock"]),
+    ] {
+        let work = Workplace::new();
+        let petal = |args: &[&str]| work.petal([args, &["--db", url]].concat());
+        petal(&["setup", "-s", "1", "--scale", "8M", "--scan-table-sz", "0"]).exits(0);
+        let (victim, nowhere) = (work.write("victim", ""), work.path("nowhere"));
+        for side in sides {
+            let name = format!("{data}{side}");
+            let place = work.path("d").join(&name);
+            let plants: [&dyn Fn(); 4] = [
+                &|| symlink(&victim, &place).unwrap(),
+                &|| symlink(&nowhere, &place).unwrap(),
+                &|| fs::hard_link(&victim, &place).unwrap(),
+                &|| pipe(&place),
+            ];
+            for (kind, plant) in plants.iter().enumerate() {
+                let _ = fs::remove_file(&place);
+                plant();
+                petal(&["check", "-s", "1"]).ends();
+                let run = ["run", "-s", "1", "--work-loop", "1", "--update-pct", "100"];
+                let refused = petal(&run).ends();
+                assert!(
+                    refused.stderr.contains(&name),
+                    "{engine} {side} {kind}: {}",
+                    refused.stderr
+                );
+                assert_ne!(refused.code, Some(0), "{engine} {side} {kind}");
+                assert_eq!(fs::metadata(&victim).unwrap().len(), 0, "{engine} {side} {kind}");
+                assert!(!nowhere.exists(), "{engine} {side} {kind}");
+            }
+            fs::remove_file(&place).unwrap();
+        }
+        petal(&["run", "-s", "1", "--work-loop", "1"]).exits(0);
+    }
+}
+
+/// Another sweep's figures are neither shown nor written in the place of petal's own.
+#[test]
+fn a_sweep_whose_folder_is_swapped_reads_and_reports_its_own_cells() {
+    let work = Workplace::loaded(1, "8M");
+    let sweep = |out: &str, sessions: &str| {
+        work.petal(["sweep", "--sessions", sessions, "--run-time", "1", "--out", out])
+    };
+    sweep("theirs", "3,4,5").exits(0);
+    let mut own = sweep("own", "1,2").start();
+    own.until("the sweep", || work.path("own/sweep.json").exists());
+    let is_done = |name: &String| name.starts_with("cell") && name.ends_with("-r1");
+    own.until("a cell", || names(&work.path("own")).iter().any(is_done));
+    fs::rename(work.path("own"), work.path("moved")).unwrap();
+    fs::rename(work.path("theirs"), work.path("own")).unwrap();
+    let ended = own.ends();
+    assert_ne!(ended.code, Some(0), "{}", ended.stderr);
+    let csv = fs::read_to_string(work.path("moved/sweep.csv")).unwrap();
+    // The means, and every run.
+    let tables = ended.stdout.split("MEANS OF EACH").nth(1).unwrap();
+    let rows = tables.lines().filter(|line| line.starts_with(char::is_numeric));
+    let of_theirs = rows.filter(|row| row.starts_with(['3', '4', '5'])).count();
+    assert_eq!((csv.lines().count(), of_theirs), (3, 0), "{csv}{tables}");
 }

@@ -99,6 +99,21 @@ pub struct DataFile {
     pub is_loading: bool,
 }
 
+/// Refuses a data file next to which lies a file that the database would take for its own: it would
+/// follow a link, wait for a pipe, or write to a file that has another name elsewhere.
+pub fn refuse_foreign_side(format: impl FileFormat, path: &Path) -> Result<()> {
+    match format.foreign_side(path)? {
+        Some(side) => Err(foreign_file(format, &side)),
+        None => Ok(()),
+    }
+}
+
+fn foreign_file(format: impl FileFormat, path: &Path) -> EngineError {
+    let example = format.support().example;
+    let instead = format!("move it away or load into another folder (--db {example})");
+    without_mark(path.display(), "a file", &instead)
+}
+
 /// A file that was opened once.
 struct FoundFile {
     owner: FileOwner,
@@ -228,9 +243,7 @@ impl<F: FileFormat> FileSet<F> {
     }
 
     fn foreign_file(&self, path: &Path) -> EngineError {
-        let example = self.format.support().example;
-        let instead = format!("move it away or load into another folder (--db {example})");
-        without_mark(path.display(), "a file", &instead)
+        foreign_file(self.format, path)
     }
 
     /// Removes a file and the files that the database put next to it. A file that has taken its
@@ -268,9 +281,7 @@ impl<F: FileFormat> FileSet<F> {
                 return Err(self.foreign_file(&loading));
             }
             for name in [&loading, &path] {
-                if let Some(side) = self.format.foreign_side(name)? {
-                    return Err(self.foreign_file(&side));
-                }
+                refuse_foreign_side(self.format, name)?;
             }
             self.refuse_link(&path)?;
             match self.find(&path)? {

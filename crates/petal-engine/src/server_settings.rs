@@ -236,6 +236,11 @@ fn number(text: &str, units: &[(&'static str, f64)], is_whole: bool) -> Option<f
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = &text[digits.len()..];
+    // PostgreSQL takes a number that begins with 0 for an octal one.
+    let is_octal = digits.strip_prefix('0').is_some_and(|rest| rest.starts_with(char::is_numeric));
+    if is_octal {
+        return None;
+    }
     let size = match unit {
         "" => 1.0,
         unit => units.iter().find(|(name, _)| *name == unit)?.1,
@@ -259,7 +264,7 @@ mod tests {
         assert_eq!(blocks.normal("1GB"), Ok("131072".to_owned()));
         assert_eq!(blocks.normal("0.5 GB"), Ok("65536".to_owned()));
         assert!(blocks.is_same("1024MB", "131072") && !blocks.is_same("1GB", "131073"));
-        for wrong in ["1gb", "1TB", "GB", "", "8", "inf", "nan", "1e400"] {
+        for wrong in ["1gb", "1TB", "GB", "", "8", "inf", "nan", "1e400", "01GB"] {
             assert!(blocks.normal(wrong).is_err_and(|why| why.contains("kB, MB, GB")), "{wrong}");
         }
         let methods = SettingValues::Words(vec!["sync".to_owned(), "worker".to_owned()]);

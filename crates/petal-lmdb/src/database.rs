@@ -13,7 +13,7 @@ use super::Shared;
 use super::files::LmdbFormat;
 use super::layout::{self, MAIN, PAGE_BYTES, SCAN};
 use super::map::{self, PageDropper};
-use petal_engine::file_set::FileFormat as _;
+use petal_engine::file_set::{FileFormat as _, refuse_foreign_side};
 use petal_engine::keyed::folder::{KeyedFolder, KeyedFormat as _};
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::keyed::session::KeyedDatabase;
@@ -49,6 +49,7 @@ impl OpenDatabase {
         let file = LmdbFormat.open(&path).on(&path)?;
         let meta = KeyedMeta::read_whole(LmdbFormat::NOTES, &file, &path, schema)?;
         let map_bytes = layout::map_bytes(meta.main_bytes + meta.scan_bytes);
+        refuse_foreign_side(LmdbFormat, &path)?;
         let open = || {
             let environment = map::open(&path, map_bytes, EnvFlags::empty())?;
             map::refuse_other(&environment, &file)?;

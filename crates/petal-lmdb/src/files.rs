@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -76,7 +76,7 @@ fn lock_file(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// A file with the name of a lock file.
+/// A file with the name of a lock file. One with another name elsewhere is not LMDB's.
 enum OwnSide {
     Missing,
     Lmdb(FileId),
@@ -86,10 +86,12 @@ enum OwnSide {
 fn own_lock_file(path: &Path) -> Result<OwnSide> {
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(OwnSide::Missing),
-        about => match about.on(path)?.is_file() {
-            true => {}
-            false => return Ok(OwnSide::Foreign),
-        },
+        about => {
+            let about = about.on(path)?;
+            if !about.is_file() || about.nlink() != 1 {
+                return Ok(OwnSide::Foreign);
+            }
+        }
     }
     let how = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = files::open(path, how).on(path)?;

@@ -11,7 +11,7 @@ use super::database::{Blocks, Key, LmdbFolder, TablePages, failed, table_pages};
 use super::files::LmdbFormat;
 use super::layout::{self, MAIN, SCAN};
 use super::map;
-use petal_engine::file_set::{FileFormat as _, LoadingFile};
+use petal_engine::file_set::{FileFormat as _, LoadingFile, refuse_foreign_side};
 use petal_engine::keyed::folder::KeyedFormat as _;
 use petal_engine::keyed::load::prove;
 use petal_engine::keyed::meta::KeyedMeta;
@@ -62,6 +62,7 @@ impl Loader<'_> {
             filled
         };
         file.check()?;
+        refuse_foreign_side(LmdbFormat, path)?;
         let filled = filling();
         let (main, scan) = match filled {
             Ok(filled) => filled,

@@ -41,6 +41,20 @@ pub fn named(path: impl AsRef<Path>) -> io::Result<File> {
     open(path, OFlags::RDONLY)
 }
 
+/// Opens a pipe or a device to write to it. A pipe that no program reads is an error.
+pub fn port(path: impl AsRef<Path>) -> io::Result<File> {
+    open(path, OFlags::WRONLY | OFlags::APPEND | OFlags::NONBLOCK).map_err(in_words)
+}
+
+/// The system's refusals of links and pipes, as words.
+pub fn in_words(error: io::Error) -> io::Error {
+    io::Error::other(match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => "it is a link",
+        Some(Errno::NXIO) => "no program reads from this pipe; start its reader first",
+        _ => return error,
+    })
+}
+
 /// Reads a regular file.
 pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -111,8 +125,8 @@ pub fn remove_folder(path: &Path) -> io::Result<()> {
 
 /// Removes a folder of petal's own with all that is in it, by its name in the folder above.
 pub fn remove_all(path: &Path) -> io::Result<()> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    Folder::open(path.parent().unwrap_or(Path::new("")))?.remove_all(name)
+    let (folder, name) = Folder::of_path(path)?;
+    folder.remove_all(name)
 }
 
 /// Refuses all but a regular file; /dev/null counts as an empty one.
@@ -135,6 +149,12 @@ fn by_descriptor(file: &impl AsRawFd) -> PathBuf {
 pub struct Folder(Arc<File>);
 
 impl Folder {
+    /// The folder that a path's last name is in, and that name.
+    pub fn of_path(path: &Path) -> io::Result<(Self, &OsStr)> {
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        Ok((Self::open(path.parent().unwrap_or(Path::new("")))?, name))
+    }
+
     pub fn open(path: &Path) -> io::Result<Self> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         Ok(Self(Arc::new(open(path, OFlags::RDONLY | OFlags::DIRECTORY)?)))
@@ -230,7 +250,7 @@ impl Folder {
     }
 
     /// Path of the folder for as long as it is open, wherever it is moved.
-    fn by_descriptor(&self) -> PathBuf {
+    pub fn by_descriptor(&self) -> PathBuf {
         by_descriptor(&self.0)
     }
 

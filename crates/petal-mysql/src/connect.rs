@@ -20,7 +20,7 @@ use petal_engine::server::endpoint::{
     BRIEF, EndpointState, KEEPALIVE, LOCK_LIMIT, LOOK_LOCK_LIMIT,
 };
 use petal_engine::server::liveness::{SILENCE, ServerState};
-use petal_engine::server::login::{KnownLogin, LoginStrength, Protection};
+use petal_engine::server::login::{FirstLogins, KnownLogin, LoginStrength, Protection};
 use petal_engine::server::password::PasswordCommand;
 use petal_engine::server::peer::{PeerRule, SocketPeer};
 use petal_engine::server::wait_monitor::{LockWait, WaitMonitor};
@@ -97,8 +97,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The servers; logins at all of them are compared with `known`, if there is one.
-    pub fn all(options: &Options, command: Option<&Path>, known: Option<&KnownLogin>) -> Vec<Self> {
+    /// The servers; later logins are compared with the first of `logins`.
+    pub fn all(options: &Options, command: Option<&Path>, logins: &FirstLogins) -> Vec<Self> {
         // The driver takes the process's provider, which another part may have chosen already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let addresses = options.addresses.iter();
@@ -114,7 +114,10 @@ impl Endpoint {
             });
             let rules = LoginRules {
                 peer: options.peer.clone(),
-                known: known.filter(|_| !is_socket).cloned().unwrap_or_default(),
+                known: match is_socket {
+                    true => KnownLogin::default(),
+                    false => logins.at(&address.name()),
+                },
                 has_password: command.is_some()
                     || password.is_some_and(|password| !password.is_empty()),
                 gives_password: options.tls.gives_password,

@@ -52,21 +52,27 @@ async fn other_end(sockets: Vec<OwnedFd>, place: &ServerPlace) -> io::Result<Soc
             found.ok_or_else(unseen)
         }
         ServerPlace::Tcp(remote) => {
-            let local = connected(&sockets, *remote).await?;
-            peer::of_tcp(local, *remote).await
+            let (local, remote) = connected(&sockets, *remote).await?;
+            peer::of_tcp(local, remote).await
         }
     }
 }
 
-/// Waits until one of the sockets is connected to this address, and returns its own address.
-async fn connected(sockets: &[OwnedFd], remote: SocketAddr) -> io::Result<SocketAddr> {
-    let is_there = |socket: &OwnedFd| {
-        let peer = getpeername(socket).ok().flatten();
-        peer.is_some_and(|peer| SocketAddr::try_from(peer) == Ok(remote))
+/// Waits until one of the sockets is connected to this address, and returns both of its addresses.
+async fn connected(
+    sockets: &[OwnedFd],
+    address: SocketAddr,
+) -> io::Result<(SocketAddr, SocketAddr)> {
+    let ends = |socket: &OwnedFd| {
+        let remote = SocketAddr::try_from(getpeername(socket).ok()??).ok()?;
+        // The kernel takes 0.0.0.0 for an address of this host.
+        let is_there = remote.ip() == address.ip() || address.ip().is_unspecified();
+        let local = SocketAddr::try_from(getsockname(socket).ok()?).ok()?;
+        (is_there && remote.port() == address.port()).then_some((local, remote))
     };
     loop {
-        if let Some(socket) = sockets.iter().find(|socket| is_there(socket)) {
-            return SocketAddr::try_from(getsockname(socket)?).map_err(|_| unseen());
+        if let Some(ends) = sockets.iter().find_map(ends) {
+            return Ok(ends);
         }
         let failed = sockets.iter().find_map(|socket| socket_error(socket).ok()?.err());
         if let Some(error) = failed {

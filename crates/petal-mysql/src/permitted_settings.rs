@@ -21,7 +21,7 @@ pub const PERMITTED: &[PermittedSetting] = &[
     ),
     PermittedSetting::words("innodb_flush_method", &["fsync", "O_DSYNC", "O_DIRECT"])
         .after_restart(),
-    PermittedSetting::words("innodb_flush_neighbors", &["0", "1", "2"]),
+    PermittedSetting::numbers("innodb_flush_neighbors", "0", "2"),
     PermittedSetting::switch("innodb_flush_sync"),
     PermittedSetting::numbers("innodb_flushing_avg_loops", "1", "1000"),
     PermittedSetting::numbers("innodb_io_capacity", "100", "4294967295"),
@@ -40,7 +40,7 @@ pub const PERMITTED: &[PermittedSetting] = &[
     PermittedSetting::numbers("binlog_commit_wait_usec", "0", "1000000"),
     PermittedSetting::numbers("binlog_group_commit_sync_delay", "0", "1000000"),
     PermittedSetting::numbers("binlog_group_commit_sync_no_delay_count", "0", "1000000"),
-    PermittedSetting::words("innodb_flush_log_at_trx_commit", &["0", "1", "2"]),
+    PermittedSetting::numbers("innodb_flush_log_at_trx_commit", "0", "2"),
     PermittedSetting::memory("innodb_log_buffer_size", "256K", "4G"),
     PermittedSetting::switch("innodb_log_file_buffering"),
     PermittedSetting::numbers("innodb_log_file_size", "4M", "512G").after_restart(),

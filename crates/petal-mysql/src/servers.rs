@@ -9,7 +9,7 @@ use super::connect::Endpoint;
 use super::options::Options;
 use super::this_host::LocalMysql;
 use petal_engine::server::clock::{self, ClockReading};
-use petal_engine::server::login::KnownLogin;
+use petal_engine::server::login::FirstLogins;
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
 use petal_engine::url_option::process_environment;
@@ -20,12 +20,11 @@ use petal_model::stats::os::ServerProcesses;
 
 /// The servers that the URL and SLOB's parameters name.
 pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
-    // Sessions that follow the data meet another server first in an outage.
-    let known = settings.reconnect.map(|_| KnownLogin::default());
+    let logins = FirstLogins::new(settings);
     let command = settings.password_command.as_deref();
     let of = |service: Option<&str>| {
         Options::new(&settings.db, service, &process_environment)
-            .map(|options| Endpoint::all(&options, command, known.as_ref()))
+            .map(|options| Endpoint::all(&options, command, &logins))
     };
     Servers::new(settings, || of(None), |name| of(Some(name)), false, |server| &server.name)
 }

@@ -22,7 +22,7 @@ use petal_engine::server::endpoint::{
     BRIEF, CLEAN_UP_LIMIT, EndpointState, LOCK_LIMIT, LOOK_LOCK_LIMIT, is_this_host,
 };
 use petal_engine::server::liveness::{SILENCE, ServerState, TimeoutPolicy};
-use petal_engine::server::login::KnownLogin;
+use petal_engine::server::login::{FirstLogins, KnownLogin};
 use petal_engine::server::password::{PASSWORD_HINT, PasswordCommand};
 use petal_engine::server::peer::PEER_HINT;
 use petal_engine::server::wait_monitor::{LockWait, WaitMonitor};
@@ -83,11 +83,11 @@ pub struct OpenedConnection {
 }
 
 impl Endpoint {
-    /// The URL's servers; logins at all of them are compared with `known`, if there is one.
+    /// The URL's servers; later logins are compared with the first of `logins`.
     pub fn all(
         options: Options,
         command: Option<&Path>,
-        known: Option<&KnownLogin>,
+        logins: &FirstLogins,
     ) -> Result<Vec<Self>> {
         let options = Arc::new(options);
         let (tls, is_verified) = tls::connector(&options.tls)?;
@@ -111,7 +111,10 @@ impl Endpoint {
             let rules = LoginRules {
                 peer: options.peer.clone(),
                 required: options.required_auth.clone(),
-                known: known.filter(|_| !address.is_socket()).cloned().unwrap_or_default(),
+                known: match address.is_socket() {
+                    true => KnownLogin::default(),
+                    false => logins.at(&address.name()),
+                },
                 gives_password: password.is_some() || command.is_some(),
                 is_verified,
                 binds: options.channel_binding != ChannelBinding::Disable,

@@ -9,6 +9,7 @@ use tokio_postgres::config::ChannelBinding;
 
 use super::libpq::{self, Address, OPTIONS};
 use super::login_watch::RequiredAuth;
+use super::tls::PUBLIC;
 use petal_engine::server::endpoint::CONNECT_TIMEOUT_DEFAULT;
 use petal_engine::server::peer::PeerRule;
 use petal_engine::url_option::{Environment, process_environment};
@@ -354,8 +355,11 @@ const OWN_CERTIFICATE: &str = ".postgresql/postgresql.crt";
 const OWN_KEY: &str = ".postgresql/postgresql.key";
 
 fn tls(given: &dyn Fn(&str, &str) -> Option<String>, home: Option<PathBuf>) -> Result<TlsOptions> {
-    let mode =
-        OPTIONS.one_of("sslmode", given("sslmode", "PGSSLMODE").as_deref(), &SslMode::ALL)?;
+    let root = given("sslrootcert", "PGSSLROOTCERT");
+    let mode = match given("sslmode", "PGSSLMODE") {
+        None if root.as_deref() == Some(PUBLIC) => SslMode::VerifyFull,
+        mode => OPTIONS.one_of("sslmode", mode.as_deref(), &SslMode::ALL)?,
+    };
     let own = |name: &str| {
         let path = home.as_ref().filter(|_| mode != SslMode::Disable)?.join(name);
         path.exists().then_some(path)
@@ -372,7 +376,7 @@ fn tls(given: &dyn Fn(&str, &str) -> Option<String>, home: Option<PathBuf>) -> R
             "chmod 600 it",
         ));
     }
-    Ok(TlsOptions { mode, root: given("sslrootcert", "PGSSLROOTCERT"), certificate, key })
+    Ok(TlsOptions { mode, root, certificate, key })
 }
 
 #[cfg(test)]

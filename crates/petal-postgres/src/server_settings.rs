@@ -38,6 +38,11 @@ const SETTING: &str = "\
 SELECT name, setting, unit, vartype, enumvals, min_val, max_val, context, pending_restart \
 FROM pg_catalog.pg_settings WHERE pg_catalog.lower(name) = pg_catalog.lower($1)";
 
+/// Settings in MB; the server does not start with fewer than two segments of its log.
+const TWO_SEGMENTS: [&str; 2] = ["min_wal_size", "max_wal_size"];
+const SEGMENTS: &str = "SELECT 2 * setting::pg_catalog.float8 / 1048576 \
+                        FROM pg_catalog.pg_settings WHERE name = 'wal_segment_size'";
+
 const STORED: &str = "\
 SELECT setting FROM pg_catalog.pg_file_settings \
 WHERE pg_catalog.lower(name) = pg_catalog.lower($1) \
@@ -95,7 +100,12 @@ impl ChangeableSettings for Postgres {
         let permitted = PermittedSetting::find(PERMITTED, &own)?;
         check_role(&mut client, &own)?;
         let stored = client.ask(READING, STORED, &[&own])?;
-        let values = permitted.permit(values(row)?)?;
+        let mut values = permitted.permit(values(row)?)?;
+        if let (SettingValues::Number { min, .. }, true) =
+            (&mut values, TWO_SEGMENTS.contains(&&*own))
+        {
+            *min = client.ask_value::<f64>(READING, SEGMENTS, &[])?.max(*min);
+        }
         Ok(ServerSetting {
             in_effect: row.read(1)?,
             stored: stored.first().map(|row| row.read(0)).transpose()?,

@@ -14,7 +14,7 @@ use super::options::Options;
 use super::this_host::{self, LocalPostgres};
 use super::{long_work, neighbours, publications, schema};
 use petal_engine::server::clock::{self, ClockReading};
-use petal_engine::server::login::KnownLogin;
+use petal_engine::server::login::FirstLogins;
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
 use petal_engine::url_option::process_environment;
@@ -27,10 +27,9 @@ use petal_model::stats::target::Settled;
 /// The servers that the URL and SLOB's parameters name; setup's may be the URL's own host.
 pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {
     let (url, environment) = (&settings.db, &process_environment);
-    // Sessions that follow the data meet another server first in an outage.
-    let known = settings.reconnect.map(|_| KnownLogin::default());
+    let logins = FirstLogins::new(settings);
     let command = settings.password_command.as_deref();
-    let all = |options| Endpoint::all(options, command, known.as_ref());
+    let all = |options| Endpoint::all(options, command, &logins);
     let by_url = || all(Options::new(url, environment)?);
     let by_service = |name: &str| all(Options::of_service(url, name, environment)?);
     let names_host = url.server().is_some_and(|server| !server.hosts.is_empty())

@@ -22,6 +22,9 @@ use petal_engine::{EngineError, Result};
 /// File in which psql keeps the certificates that it trusts.
 const ROOT_FILE: &str = ".postgresql/root.crt";
 
+/// libpq's word for the public authorities that the host trusts.
+pub const PUBLIC: &str = "system";
+
 /// The connector, and whether it verifies a server's certificate.
 pub fn connector(options: &TlsOptions) -> Result<(MakeRustlsConnect, bool)> {
     let provider = Arc::new(aws_lc_rs::default_provider());
@@ -72,7 +75,16 @@ fn verifier(options: &TlsOptions, provider: &Arc<CryptoProvider>) -> Result<Veri
     if !verifies {
         return Ok(Verifier { provider: Arc::clone(provider), chain: None });
     }
-    let (roots, trusted) = roots(options)?;
+    let file = root_file(options);
+    // Anybody can have a certificate of a public authority, for another name.
+    if file.is_none() && !checks_name {
+        return Err(EngineError::Setting(
+            "DB=postgres:...: public authorities prove no certificate whose name is not compared; \
+             use sslmode=verify-full, or name your own authority's file with sslrootcert"
+                .to_owned(),
+        ));
+    }
+    let (roots, trusted) = roots(file)?;
     let strict = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
         .build()
         .map_err(|error| {
@@ -90,13 +102,17 @@ fn own_root() -> Option<PathBuf> {
     file.exists().then_some(file)
 }
 
-/// The trusted authorities, and the certificates of a file as they are.
-fn roots(options: &TlsOptions) -> Result<(RootCertStore, Vec<CertificateDer<'static>>)> {
-    let file = match options.root.as_deref() {
-        Some("system") => None,
+/// The file of the trusted authorities; none for this host's public ones.
+fn root_file(options: &TlsOptions) -> Option<PathBuf> {
+    match options.root.as_deref() {
+        Some(PUBLIC) => None,
         Some(named) => Some(PathBuf::from(named)),
         None => own_root(),
-    };
+    }
+}
+
+/// The trusted authorities, and the certificates of a file as they are.
+fn roots(file: Option<PathBuf>) -> Result<(RootCertStore, Vec<CertificateDer<'static>>)> {
     let (mut roots, mut trusted) = (RootCertStore::empty(), Vec::new());
     match file {
         Some(file) => {

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
+use super::files::SqliteFormat;
 use super::io::{IoContext, take_failure};
 use super::vfs;
+use petal_engine::file_set::refuse_foreign_side;
 use petal_engine::on_path::IO_ADVICE;
 use petal_engine::{EngineError, Result};
 
@@ -22,6 +24,7 @@ pub enum Access {
 /// Opens a file through the shim, every file of it served by `context`.
 pub fn open(path: &Path, access: Access, context: &IoContext) -> Result<Connection> {
     vfs::register().map_err(EngineError::Environment)?;
+    refuse_foreign_side(SqliteFormat, path)?;
     let flags = OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_EXRESCODE
         | match access {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ impl FileFormat for SqliteFormat {
     fn foreign_side(&self, path: &Path) -> Result<Option<PathBuf>> {
         for side in SIDES {
             let path = with_suffix(path, side);
-            if path.symlink_metadata().is_ok() && own_side(&path, side)?.is_none() {
+            if let Side::Foreign = side_at(&path, side)? {
                 return Ok(Some(path));
             }
         }
@@ -78,7 +78,7 @@ impl FileFormat for SqliteFormat {
     fn remove_sides(&self, path: &Path) -> Result<()> {
         for side in SIDES {
             let path = with_suffix(path, side);
-            if let Some(file) = own_side(&path, side)? {
+            if let Side::Sqlite(file) = side_at(&path, side)? {
                 unlink_same(&path, file).on(&path)?;
             }
         }
@@ -141,29 +141,40 @@ pub fn leave_page_cache(path: &Path) {
     }
 }
 
-/// The file of this name if it is SQLite's: it is empty, or begins as SQLite's files do
-/// (<https://sqlite.org/fileformat2.html>, sections 3 and 4, and walformat.html).
-fn own_side(path: &Path, side: &str) -> Result<Option<FileId>> {
-    let about = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        about => about.on(path)?,
-    };
-    if !about.is_file() {
-        return Ok(None);
+/// A file with the name of one of SQLite's.
+enum Side {
+    Missing,
+    Sqlite(FileId),
+    Foreign,
+}
+
+/// The file of this name. SQLite's are empty, or begin as SQLite's files do
+/// (<https://sqlite.org/fileformat2.html>, sections 3 and 4, and walformat.html), and have no other name.
+fn side_at(path: &Path, side: &str) -> Result<Side> {
+    let found = fs::symlink_metadata(path).and_then(|about| is_sqlites(path, side, &about));
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Side::Missing),
+        found => found.on(path),
+    }
+}
+
+fn is_sqlites(path: &Path, side: &str, about: &fs::Metadata) -> io::Result<Side> {
+    if !about.is_file() || about.nlink() != 1 {
+        return Ok(Side::Foreign);
     }
     // The lock bytes of SQLite's -shm are those of this process: no descriptor of it is opened here.
-    let own = Some(FileId::from(&about));
     if about.len() == 0 || (side == SHM && about.len().is_multiple_of(SHM_BYTES)) {
-        return Ok(own);
+        return Ok(Side::Sqlite(FileId::from(about)));
     }
     let mut begin = [0; 8];
-    let read = files::regular(path).and_then(|file| file.read_at(&mut begin, 0)).on(path)?;
+    let read = files::regular(path)?.read_at(&mut begin, 0)?;
     let is_own = match side {
         WAL => WAL_MAGIC.iter().any(|magic| begin.starts_with(magic)),
         JOURNAL => begin == JOURNAL_MAGIC || begin == [0; 8],
         _ => false,
     };
-    Ok(own.filter(|_| is_own && read == begin.len()))
+    let is_own = is_own && read == begin.len();
+    Ok(if is_own { Side::Sqlite(FileId::from(about)) } else { Side::Foreign })
 }
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ pub fn run(
         }
         together::check_hosts(context)?;
     }
-    let is_last = !held.sweep.lacks_peak_run(held.folder.path());
+    let is_last = !held.sweep.lacks_peak_run(&held.folder.own_path());
     if is_last && left(&held.sweep).is_empty() && !queue.has_failed(held) {
         held.sweep.status = Status::Complete;
         kept::save(&held.folder, &held.sweep)?;
@@ -233,7 +233,7 @@ fn report_lost(run: &Run, context: &WorkContext<'_>) {
 
 /// Time of the last run that is planned and not done.
 fn peak_run_left(held: &SweepFolder) -> Duration {
-    match held.sweep.lacks_peak_run(held.folder.path()) {
+    match held.sweep.lacks_peak_run(&held.folder.own_path()) {
         true => Duration::from_secs(held.sweep.plan.peak_run_s) + OVERHEAD_GUESSED,
         false => Duration::ZERO,
     }

@@ -132,7 +132,7 @@ fn run_here(request: &SweepRequest<'_>, context: &WorkContext<'_>) -> Result<Don
     together::send_plan(&held.sweep, context)?;
     let ran = run_cells(&planned, &mut held, request, context);
     // The lock is this petal's, and its work is done.
-    let swept = Swept { is_at_work: false, ..load(held.folder.path())? };
+    let swept = Swept { is_at_work: false, ..load(&held.folder.own_path())? };
     petal_report::write_sweep(&held.folder, &swept, request.objective.as_ref())?;
     let done = Done { swept, folder: held.folder.path().to_owned(), failures: ran? };
     if context.caller.is_interrupted() {

@@ -35,7 +35,7 @@ impl CellQueue {
             return Ok(Self::Listed { cells: left(sweep).into_iter(), all });
         }
         let readings = sweep.cells.iter().map(|cell| {
-            let run = record::load(&held.folder.path().join(&cell.folder))?;
+            let run = record::load(&held.folder.own_path().join(&cell.folder))?;
             let cell = CellRun { number: cell.number, repeat: cell.repeat };
             Ok(CellReading::of_run(cell, &run, &sweep.plan.design))
         });

@@ -22,7 +22,7 @@ pub(super) fn run(
     context: &WorkContext<'_>,
 ) -> Result<Option<RunError>, RunError> {
     let sweep = held.folder.clone();
-    let dir = sweep.path();
+    let dir = &sweep.own_path();
     if context.caller.is_interrupted()
         || !left(&held.sweep).is_empty()
         || !held.sweep.lacks_peak_run(dir)

@@ -1,10 +1,12 @@
 //! The strength of logins: a later login of a run never gives the password away more easily than the
 //! first one did.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use petal_model::settings::Settings;
 
 /// The protection of a connection, the weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +49,27 @@ pub struct LoginStrength {
     pub protection: Protection,
     /// `None` if the driver hides it.
     pub method: Option<LoginMethod>,
+}
+
+/// First logins of this process at the servers of a URL. They outlive an engine: a later one, as after
+/// a restart of the server, may meet somebody else in its place.
+pub struct FirstLogins {
+    url: String,
+    /// Sessions that follow the data meet another server first in an outage: all have one login.
+    is_shared: bool,
+}
+
+impl FirstLogins {
+    pub fn new(settings: &Settings) -> Self {
+        Self { url: settings.db.redacted(), is_shared: settings.reconnect.is_some() }
+    }
+
+    /// The first login at one of the servers.
+    pub fn at(&self, server: &str) -> KnownLogin {
+        static ALL: Mutex<BTreeMap<(String, String), KnownLogin>> = Mutex::new(BTreeMap::new());
+        let server = if self.is_shared { "" } else { server };
+        ALL.lock().entry((self.url.clone(), server.to_owned())).or_default().clone()
+    }
 }
 
 /// The first login at a server, which all its connections share.

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use petal_model::files;
+use rustix::net::netdevice::name_to_index;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 use rustix::net::{recv, send, socket_with};
@@ -83,24 +84,41 @@ const HEADER_BYTES: usize = 16;
 const REQUEST_BYTES: u32 = 72;
 const NOT_FOUND: i32 = -2;
 
-/// Asks the kernel for the end of a connection at `from`.
+/// Asks the kernel for the end of a connection at `from`. A socket that its owner bound to a network
+/// device is shown only to those who name the device.
 fn socket_at(from: SocketAddr, to: SocketAddr) -> io::Result<Option<TcpSocket>> {
     let family = AddressFamily::NETLINK;
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(family, SocketType::DGRAM, flags, Some(netlink::SOCK_DIAG))?;
-    send(&socket, &request(from, to), SendFlags::empty())?;
-    let mut answer = [0; 512];
-    let (length, _) = recv(&socket, &mut answer, RecvFlags::empty())?;
-    read_answer(&answer[..length], to.port())
+    let ask = |device: u32| {
+        send(&socket, &request(from, to, device), SendFlags::empty())?;
+        let mut answer = [0; 512];
+        let (length, _) = recv(&socket, &mut answer, RecvFlags::empty())?;
+        read_answer(&answer[..length], to.port())
+    };
+    if let Some(found) = ask(0)? {
+        return Ok(Some(found));
+    }
+    for device in devices()? {
+        if let Some(found) = ask(device)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
-fn request(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
+/// Numbers of this host's network devices.
+fn devices() -> io::Result<Vec<u32>> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let text = files::system_text("/proc/net/dev")?;
+    let names = text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim()));
+    // One that is gone has no sockets.
+    Ok(names.filter_map(|name| name_to_index(&socket, name).ok()).collect())
+}
+
+fn request(from: SocketAddr, to: SocketAddr, device: u32) -> Vec<u8> {
     let (from_ip, to_ip) = (from.ip().to_canonical(), to.ip().to_canonical());
     let family = if from_ip.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let interface = match from {
-        SocketAddr::V6(address) => address.scope_id(),
-        SocketAddr::V4(_) => 0,
-    };
     let mut request = Vec::new();
     request.extend(REQUEST_BYTES.to_ne_bytes());
     request.extend([SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST].map(u16::to_ne_bytes).concat());
@@ -116,7 +134,7 @@ fn request(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
         bytes.resize(16, 0);
         request.extend(bytes);
     }
-    request.extend(interface.to_ne_bytes());
+    request.extend(device.to_ne_bytes());
     // Any cookie.
     request.extend([0xff; 8]);
     request
@@ -215,6 +233,7 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
+    use tokio::net::TcpSocket;
 
     fn own() -> SocketPeer {
         SocketPeer::User(geteuid().as_raw())
@@ -235,6 +254,26 @@ mod tests {
         }
         let (one, _other) = UnixStream::pair().unwrap();
         assert_eq!(of_socket(&one).unwrap(), own());
+    }
+
+    #[test]
+    fn a_peer_that_is_bound_to_a_device_is_seen() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let _inside = runtime.enter();
+        for (address, socket) in [
+            ("127.0.0.1:0", TcpSocket::new_v4().unwrap()),
+            ("[::1]:0", TcpSocket::new_v6().unwrap()),
+        ] {
+            socket.bind_device(Some(b"lo")).unwrap();
+            // A host may have no IPv6.
+            let Ok(()) = socket.bind(address.parse().unwrap()) else { continue };
+            let listener = socket.listen(1).unwrap().into_std().unwrap();
+            listener.set_nonblocking(false).unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let _accepted = listener.accept().unwrap();
+            let (local, remote) = (client.local_addr().unwrap(), client.peer_addr().unwrap());
+            assert_eq!(look(local, remote, true).unwrap(), Some(own()));
+        }
     }
 
     #[test]

@@ -102,6 +102,11 @@ impl RecordFolder {
         &self.path
     }
 
+    /// A path to a held folder, which is also right when somebody has moved it.
+    pub fn own_path(&self) -> PathBuf {
+        self.held.as_ref().map_or_else(|| self.path.clone(), Folder::by_descriptor)
+    }
+
     /// The place of a held folder that is no longer at its path: somebody moved it, or another one
     /// took its place.
     pub fn moved(&self) -> Option<PathBuf> {

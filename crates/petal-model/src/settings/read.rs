@@ -13,7 +13,7 @@ use super::error::{SettingError, SettingErrors, where_from};
 use super::table::{self, CommandKind, PARAMETERS, Parameter, Value, ValueKind};
 use super::{GivenParameter, Origin, Settings, rules, trust};
 
-use crate::files;
+use crate::files::{self, Folder};
 
 /// Begins the key of an axis that is a setting of the server: `server.NAME`.
 pub const SERVER_AXIS: &str = "server.";
@@ -235,8 +235,12 @@ impl File {
 /// The file's text. Bytes that are no UTF-8 are harmless in a comment and refused in a value. A
 /// file that only lies in the working folder, and was not named, must be the user's own or root's.
 fn read_text(path: &Path, is_named: bool) -> Result<String, String> {
-    let opened = if is_named { files::named(path) } else { files::regular(path) };
-    let file = opened.map_err(|error| error.to_string())?;
+    let opened = match is_named {
+        true => files::named(path),
+        // Whoever made a link chose the file.
+        false => Folder::of_path(path).and_then(|(folder, name)| folder.read(name)),
+    };
+    let file = opened.map_err(files::in_words).map_err(|error| error.to_string())?;
     let about = file.metadata().map_err(|error| error.to_string())?;
     if about.is_file() {
         trust::check_writers(&about)?;

@@ -1,21 +1,18 @@
 //! Writing a ledger. Each session encodes in its own memory and hands over whole frames.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
-use rustix::fs::OFlags;
-use rustix::io::Errno;
 
 use super::super::RecordError;
 use super::port::Port;
 use super::{Acknowledged, FRAME_BYTES, FRAME_MARK, LedgerHeader, MARK, RECORD_BYTES};
-use crate::files;
+use crate::files::{self, Folder};
 
 /// Takes the bytes of a ledger as it grows.
 pub trait LedgerSink: Write + Send {
@@ -53,17 +50,7 @@ impl LedgerFile {
         signals: &Arc<AtomicU8>,
     ) -> Result<Self, RecordError> {
         let failed = |action| move |error| RecordError::io(action, path, error);
-        // A pipe without a reader is an error then; a file is not affected.
-        let how = OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::NONBLOCK;
-        let file = files::open(path, how).map_err(|error| {
-            let is_pipe = fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo());
-            let why = "no program reads from this pipe; start its reader first";
-            failed("open")(if is_pipe && error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) {
-                io::Error::other(why)
-            } else {
-                error
-            })
-        })?;
+        let file = Self::open(path).map_err(failed("open"))?;
         let about = file.metadata().map_err(failed("look at"))?;
         if about.is_file() && about.len() > 0 {
             return Err(RecordError::FileThere { path: path.to_owned() });
@@ -73,6 +60,17 @@ impl LedgerFile {
             false => Box::new(Port::new(file, signals.clone())),
         };
         Self::begin(path, sink, header)
+    }
+
+    /// Opens a port, or a file that no link leads to, made if it is absent.
+    fn open(path: &Path) -> io::Result<File> {
+        match files::port(path) {
+            Ok(port) if !port.metadata()?.is_file() => return Ok(port),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        let (folder, name) = Folder::of_path(path)?;
+        folder.keep(name).map_err(files::in_words)
     }
 
     /// Begins a ledger in a new place, which `path` names.
