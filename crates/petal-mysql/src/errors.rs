@@ -181,7 +181,10 @@ pub fn hint_of(code: u16) -> &'static str {
         1049 => "name an existing database: mysql://user@host/DATABASE",
         1053 | 1927 => "the server stops, or an administrator ended the connection: see its log",
         3 | 20 | 1021 | 1114 => "make room on the server's disk, or let its tablespace grow",
-        1129 => "too many failed connections: FLUSH HOSTS on the server",
+        1129 => {
+            "too many failed connections: TRUNCATE TABLE performance_schema.host_cache on the server \
+                 (MariaDB: FLUSH HOSTS)"
+        }
         1205 => {
             "somebody else's transaction holds the lock: end it (KILL ID, see SHOW PROCESSLIST) or \
              wait until it is over"

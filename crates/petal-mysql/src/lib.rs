@@ -42,6 +42,8 @@ pub mod permitted_settings;
 mod placement;
 mod plan;
 mod privileges;
+#[cfg(test)]
+mod removed_words;
 mod resets;
 mod rows;
 mod schema;
