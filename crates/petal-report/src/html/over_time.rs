@@ -9,6 +9,8 @@ use super::page::{Page, Section};
 use crate::table::Table;
 use petal_judge::awr::over_time::ReportsOverTime;
 use petal_judge::over_time::{FigureOverTime, OverTime};
+use petal_model::record::profile::time_text;
+use time::PrimitiveDateTime;
 
 const NOTE: &str = "A ring marks an outlier: more than 3.5 deviations from the median of the same \
                     hours of other days, or of all hours if there are too few of these.";
@@ -39,14 +41,17 @@ fn section(number: usize, of: &ReportsOverTime) -> Section {
         )
     }));
     lines.extend(of.notes.iter().cloned());
-    let charts = found.figures.iter().enumerate();
-    Section::new("over-time", "Over time", "the reports' own figures")
+    // A single value is in the table.
+    let is_line = |figure: &FigureOverTime| figure.values.iter().flatten().nth(1).is_some();
+    let charts = found.figures.iter().filter(|figure| is_line(figure)).enumerate();
+    let id = format!("over-time-{number}");
+    let charts = charts.map(|(at, figure)| chart(&format!("{id}-{at}"), found, figure));
+    let charts: Vec<Chart> = charts.collect();
+    Section::new(id, of.name.clone(), "the reports' own figures")
         .notes(lines)
         .table("", figures(found))
         .table("Outliers", anomalies(found))
-        .charts(
-            charts.map(|(at, figure)| chart(&format!("over-time-{number}-{at}"), found, figure)),
-        )
+        .charts(charts)
 }
 
 fn chart(id: &str, found: &OverTime, figure: &FigureOverTime) -> Chart {
@@ -63,20 +68,44 @@ fn chart(id: &str, found: &OverTime, figure: &FigureOverTime) -> Chart {
         .with_series([ChartSeries::line(0, figure.name, Color::Series(0), "", None)])
 }
 
+/// An axis of clock times, with the date at midnight. Ends are hours since the begin of `day`.
+fn clock(day: PrimitiveDateTime, from: f64, to: f64) -> PlotAxis {
+    const TICKS_MAX: f64 = 12.0;
+    const STEPS: [f64; 9] = [0.25, 0.5, 1.0, 2.0, 3.0, 6.0, 12.0, 24.0, 48.0];
+    let week = 24.0 * 7.0;
+    let weeks = ((to - from) / TICKS_MAX / week).ceil().max(1.0) * week;
+    let fits = |step: &f64| (to - from) / step <= TICKS_MAX;
+    let step = STEPS.into_iter().find(fits).unwrap_or(weeks);
+    let ticks = (0..).map(|tick| ((from / step).ceil() + f64::from(tick)) * step);
+    let word = |hours: f64| {
+        let at = time_text(day + time::Duration::seconds_f64(hours * 3600.0));
+        let date_or_time = if hours % 24.0 == 0.0 { at.get(5..10) } else { at.get(11..16) };
+        (hours, date_or_time.unwrap_or_default().to_owned())
+    };
+    let words = ticks.take_while(|at| *at <= to).map(word).collect();
+    let title = time_text(day).get(..10).map(|date| format!("from {date}"));
+    let scale = Scale::between(from, to);
+    PlotAxis { words: Some(words), ..PlotAxis::new(scale, &title.unwrap_or_default()) }
+}
+
 fn draw(id: &str, found: &OverTime, figure: &FigureOverTime) -> String {
-    let first = found.moments.first().and_then(|moment| moment.begin);
+    let begins: Option<Vec<PrimitiveDateTime>> =
+        found.moments.iter().map(|moment| moment.begin).collect();
+    let day =
+        begins.as_ref().and_then(|begins| begins.first()).map(|first| first.date().midnight());
     let hours = |at: usize| {
         let begin = found.moments.get(at).and_then(|moment| moment.begin);
-        begin.zip(first).map(|(begin, first)| (begin - first).as_seconds_f64() / 3600.0)
+        begin.zip(day).map(|(begin, day)| (begin - day).as_seconds_f64() / 3600.0)
     };
-    let is_dated = found.moments.iter().all(|moment| moment.begin.is_some());
-    let x = |at: usize| hours(at).filter(|_| is_dated).unwrap_or(at as f64);
-    let end = x(found.moments.len().saturating_sub(1));
+    let x = |at: usize| hours(at).filter(|_| begins.is_some()).unwrap_or(at as f64);
+    let (first, end) = (x(0), x(found.moments.len().saturating_sub(1)));
     let values = figure.values.iter().flatten().map(|value| value * 1.05);
     let name = format!("{id}-linear");
     let description = format!("{} over {} reports", figure.name, found.moments.len());
-    let unit = if is_dated { "hours" } else { "reports" };
-    let across = PlotAxis::new(Scale::linear([0.0, end.max(1.0)]), unit);
+    let across = match day {
+        Some(day) => clock(day, first, end),
+        None => PlotAxis::new(Scale::linear([0.0, end.max(1.0)]), "reports"),
+    };
     let up = PlotAxis::new(Scale::linear(values.chain([0.0])), figure.unit);
     let texts = (&*name, figure.name, &*description);
     let mut plot = Plot::new(&ChartFrame::wide(texts, 220.0, across, up));
@@ -96,4 +125,51 @@ fn draw(id: &str, found: &OverTime, figure: &FigureOverTime) -> String {
         }
     });
     plot.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::datetime;
+
+    #[test]
+    fn the_axis_has_clock_times_and_dates_at_midnight() {
+        let words = |from, to| {
+            let axis = clock(datetime!(2026-03-02 00:00), from, to);
+            let words = axis.words.unwrap_or_default().into_iter().map(|(_, word)| word);
+            (words.collect::<Vec<_>>().join(" "), axis.title)
+        };
+        assert_eq!(
+            words(14.5, 17.0).0,
+            "14:30 14:45 15:00 15:15 15:30 15:45 16:00 16:15 16:30 16:45 17:00"
+        );
+        let day = "03-02 02:00 04:00 06:00 08:00 10:00 12:00 14:00 16:00 18:00 20:00 22:00";
+        assert_eq!(words(0.0, 23.0), (day.to_owned(), "from 2026-03-02".to_owned()));
+        assert_eq!(words(20.0, 120.0).0, "03-03 12:00 03-04 12:00 03-05 12:00 03-06 12:00 03-07");
+        assert_eq!(words(0.0, 24.0 * 200.0).0.split(' ').nth(1), Some("03-23"));
+        assert_eq!(words(9.0, 9.0).0, "09:00");
+    }
+
+    #[test]
+    fn each_instance_has_a_section_and_a_single_report_no_chart() {
+        let of = |name: &str, values: &[f64]| {
+            let begin =
+                |at: usize| Some(datetime!(2026-03-02 00:00) + time::Duration::hours(at as i64));
+            let moment = |at| petal_judge::over_time::ReportMoment {
+                begin: begin(at),
+                source: String::new(),
+            };
+            let moments = (0..values.len()).map(moment).collect();
+            let series = vec![("aas", "sessions", values.iter().copied().map(Some).collect())];
+            let found = OverTime::of(moments, series, &[]);
+            ReportsOverTime { name: name.to_owned(), found, rises: Vec::new(), notes: Vec::new() }
+        };
+        let page = over_time(&[of("SHOP shop1", &[1.0, 2.0]), of("SHOP shop2", &[1.0])]).unwrap();
+        assert!(page.contains(">SHOP shop1 <small>") && page.contains(">SHOP shop2 <small>"));
+        assert!(page.contains("id=\"over-time-0-0"));
+        assert!(!page.contains("over-time-1-0"), "a single value is no line");
+        let ids: Vec<&str> =
+            page.split(" id=\"").skip(1).filter_map(|it| it.split('"').next()).collect();
+        assert_eq!(petal_judge::distinct(ids.iter().copied()).len(), ids.len(), "{ids:?}");
+    }
 }

@@ -2,6 +2,7 @@
 //! and facts. One template shows all of them and escapes every text; only the drawings, which
 //! escape their own, are taken as they are.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use askama::Template;
@@ -65,8 +66,9 @@ pub(super) struct ShownFinding {
 
 #[derive(Debug)]
 pub(super) struct Section {
-    pub(super) id: &'static str,
-    pub(super) title: &'static str,
+    /// Unique in its page.
+    pub(super) id: Cow<'static, str>,
+    pub(super) title: Cow<'static, str>,
     /// Layer of these figures.
     pub(super) layer: &'static str,
     pub(super) parts: Vec<SectionPart>,
@@ -86,8 +88,12 @@ pub(super) enum SectionPart {
 }
 
 impl Section {
-    pub(super) fn new(id: &'static str, title: &'static str, layer: &'static str) -> Self {
-        Self { id, title, layer, parts: Vec::new() }
+    pub(super) fn new(
+        id: impl Into<Cow<'static, str>>,
+        title: impl Into<Cow<'static, str>>,
+        layer: &'static str,
+    ) -> Self {
+        Self { id: id.into(), title: title.into(), layer, parts: Vec::new() }
     }
 
     fn with(mut self, part: SectionPart) -> Self {
