@@ -71,6 +71,13 @@ pub fn with_settings(command: Command, kind: CommandKind) -> Command {
     command.help_template(TEMPLATE)
 }
 
+/// The end of a help about targets: examples, and a limit that a reader must know.
+pub fn of_targets(examples: &str) -> String {
+    const UNPROVEN: &str = "Oracle: petal has not run on an Oracle Database yet;\npetal prove proves it \
+        on yours.";
+    format!("{examples}\n\n{UNPROVEN}")
+}
+
 /// `-s N`.
 pub fn schemas(help: &'static str) -> Arg {
     value("schemas", "N", help).short('s').value_parser(whole::<u32>(1, SCHEMAS_MAX.into()))

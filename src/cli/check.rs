@@ -36,7 +36,7 @@ Exit code 1 if something would spoil a test, else 0.";
 pub fn command() -> Command {
     let command = Command::new("check")
         .about("Check host and target for problems that would spoil a test")
-        .after_help(EXAMPLES);
+        .after_help(args::of_targets(EXAMPLES));
     let schemas = args::schemas("How many schemas are to be loaded [default: 1]");
     let command = command.args([schemas, args::full()]);
     args::with_settings(command, CommandKind::Target)

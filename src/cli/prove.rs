@@ -29,21 +29,28 @@ drops them at the end, also after Ctrl-C. It takes at most ten minutes. The
 file it leaves names no host, service, path, user or database: please send it.
 
 Exit codes: 0 all promises are held (some may not be tried); 1 one is broken;
-3 the server cannot be reached or loads nothing, or data are left;
+3 the server cannot be reached, refuses some work, or data are left;
 130 interrupted.";
 
 pub fn command() -> Command {
     let command = Command::new("prove")
         .about("Prove petal on your own server: each promise, held or not")
-        .after_help(EXAMPLES)
+        .after_help(args::of_targets(EXAMPLES))
         .arg(path("out", "FILE", "Text to send back [default: petal-prove.txt]"))
         .arg(flag("awr", "Also take AWR snapshots; petal asks first whether its licence is there"))
         .arg(flag("licensed", "Answer that question with yes"));
+    // It loads separate data.
     args::with_settings(command, CommandKind::Target)
+        .mut_arg("USE_SLOB_SCHEMAS", |arg| arg.hide(true))
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let settings = source::read(matches, CommandKind::Target, None, console)?;
+    if settings.use_slob_schemas {
+        return Err(CommandError::usage(
+            "USE_SLOB_SCHEMAS: petal prove loads separate data; leave it out",
+        ));
+    }
     let is_licensed = matches.get_flag("awr") && is_licensed(matches, console)?;
     let out = matches.get_one::<PathBuf>("out").cloned();
     let out = out.unwrap_or_else(|| PathBuf::from("petal-prove.txt"));
@@ -77,7 +84,17 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     if proofs.is_unloaded() {
         return Err(CommandError::new(Exit::Environment, "the data to prove could not be loaded"));
     }
-    Ok(match (proofs.is_broken(), proofs.is_stopped()) {
+    let (is_broken, is_stopped) = (proofs.is_broken(), proofs.is_stopped());
+    if !is_broken && !is_stopped && proofs.refused() > 0 {
+        return Err(CommandError::new(
+            Exit::Environment,
+            format!(
+                "{} promises could not be tried: remove each reason, and prove again",
+                proofs.refused()
+            ),
+        ));
+    }
+    Ok(match (is_broken, is_stopped) {
         (true, _) => Exit::Failed,
         (false, true) => Exit::Interrupted,
         (false, false) => Exit::Done,

@@ -135,7 +135,8 @@ pub fn command() -> Command {
         .arg(live::arg())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
-    args::one_screen(args::with_settings(command, CommandKind::Run), EXAMPLES, NOTES, &[])
+    let command = args::with_settings(command, CommandKind::Run);
+    args::one_screen(command, EXAMPLES, &args::of_targets(NOTES), &[])
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {

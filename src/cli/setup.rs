@@ -33,7 +33,7 @@ Existing schemas of the requested size stay; others are refused without
 pub fn command() -> Command {
     let command = Command::new("setup")
         .about("Load schemas, one row a block in random order, and prove it")
-        .after_help(EXAMPLES)
+        .after_help(args::of_targets(EXAMPLES))
         .arg(
             Arg::new("form")
                 .value_name("[TABLESPACE] N")

@@ -3,9 +3,95 @@
 //! hexadecimal numbers.
 
 use petal_model::settings::Settings;
+use petal_prove::PROMISES;
 
 /// The name of this program, of the account that the documentation uses, and of test data.
 const KEPT: [&str; 3] = ["petal", super::NAME, "localhost"];
+/// Words of settings, plans and messages. A user or a database of such a name is not known by it, and a
+/// word in its place would show it, and spoil the text.
+const COMMON: &[&str] = &[
+    "on",
+    "off",
+    "yes",
+    "no",
+    "true",
+    "false",
+    "none",
+    "all",
+    "any",
+    "auto",
+    "default",
+    "local",
+    "remote",
+    "replica",
+    "logical",
+    "minimal",
+    "standby",
+    "primary",
+    "read",
+    "write",
+    "commit",
+    "data",
+    "user",
+    "users",
+    "database",
+    "db",
+    "test",
+    "main",
+    "master",
+    "public",
+    "server",
+    "host",
+    "service",
+    "index",
+    "scan",
+    "seq",
+    "using",
+    "table",
+    "row",
+    "rows",
+    "block",
+    "blocks",
+    "time",
+    "only",
+    "fsync",
+    "run",
+    "process",
+    "works",
+    "is",
+    "in",
+    "of",
+    "at",
+    "by",
+    "to",
+    "for",
+    "from",
+    "and",
+    "or",
+    "the",
+    "a",
+    "an",
+    "with",
+    "not",
+    "be",
+    "as",
+    "it",
+    "its",
+    "after",
+    "before",
+    "name",
+    "connection",
+    "role",
+    "app",
+    "client",
+    "system",
+    "root",
+    "schema",
+    "postgres",
+    "mysql",
+    "mariadb",
+    "oracle",
+];
 /// Hexadecimal digits from which a word is an identity.
 const HEX_MIN: usize = 12;
 
@@ -46,7 +132,12 @@ impl Identifiers {
     /// Hides a name. A name that every text of petal has is not one.
     pub fn add(&mut self, name: &str, word: &'static str) {
         let is_kept = KEPT.iter().any(|kept| kept.eq_ignore_ascii_case(name));
-        if name.len() > 1 && !is_kept && !name.bytes().all(|byte| byte.is_ascii_digit()) {
+        let is_common = is_common(name);
+        if name.len() > 1
+            && !is_kept
+            && !is_common
+            && !name.bytes().all(|byte| byte.is_ascii_digit())
+        {
             self.names.push((name.to_lowercase(), word));
             // A name within another one is replaced after it.
             self.names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
@@ -62,7 +153,9 @@ impl Identifiers {
         let known = self
             .names
             .iter()
-            .fold(without_accounts(text), |text, (name, word)| replaced(&text, name, word));
+            .fold(without_accounts(&without_processes(text)), |text, (name, word)| {
+                replaced(&text, name, word)
+            });
         let mut hidden = String::new();
         let mut word = String::new();
         for sign in known.chars().chain([' ']) {
@@ -88,6 +181,30 @@ impl Identifiers {
             false => shape(plain).map_or_else(|| word.to_owned(), |name| format!("{name}{end}")),
         }
     }
+}
+
+fn is_common(name: &str) -> bool {
+    let of_promises = PROMISES
+        .iter()
+        .flat_map(|promise| promise.rule.split('_').chain(promise.how.split([' ', ',', '='])));
+    COMMON.iter().copied().chain(of_promises).any(|word| word.eq_ignore_ascii_case(name))
+}
+
+/// The text without facts about others' processes, which have names and statements. They are in brackets
+/// behind a number; the last bracket ends them, because a statement may have brackets, too.
+fn without_processes(text: &str) -> String {
+    for kind in ["process ", "connection ", "session ", "thread "] {
+        for (at, _) in text.match_indices(kind) {
+            let from = at + kind.len();
+            let number = text[from..].find(|sign: char| !sign.is_ascii_digit()).unwrap_or(0);
+            let facts = from + number;
+            if number > 0 && text[facts..].starts_with(" (") {
+                let end = text[facts..].rfind(')').map_or(text.len(), |end| facts + end + 1);
+                return format!("{} (not shown){}", &text[..facts], &text[end..]);
+            }
+        }
+    }
+    text.to_owned()
 }
 
 /// The text without accounts as MySQL writes them, such as 'petal'@'app7': a client's host has any name.
@@ -233,10 +350,29 @@ mod tests {
     }
 
     #[test]
-    fn a_name_inside_a_word_is_not_it() {
-        let hidden = of("postgres://app:word@db/orders");
+    fn facts_of_others_processes_are_left_out() {
+        let hidden = of("postgres://boss@db1/bench");
+        let text = "db1: process 7272 (role lohnbuero, application kassenserver7, active, last \
+            statement: SELECT f('(Meier') FROM x) holds a snapshot, which keeps 8 rows";
         assert_eq!(
-            hidden.hide("application, app, word count"),
+            hidden.hide(text),
+            "HOST: process 7272 (not shown) holds a snapshot, which keeps 8 rows"
+        );
+        assert_eq!(hidden.hide("process 12 (role a"), "process 12 (not shown)");
+    }
+
+    #[test]
+    fn a_name_that_is_a_common_word_spoils_no_text() {
+        let hidden = of("postgres://on:tiger9@db1/replica");
+        let text = "fsync: on; wal_level: replica; Index Scan using cf1_custid on cf1";
+        assert_eq!(hidden.hide(text), text);
+    }
+
+    #[test]
+    fn a_name_inside_a_word_is_not_it() {
+        let hidden = of("postgres://appl:word@db/orders");
+        assert_eq!(
+            hidden.hide("application, appl, word count"),
             "application, USER, PASSWORD count"
         );
     }

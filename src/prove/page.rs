@@ -21,12 +21,24 @@ pub struct Proofs {
     hidden: Identifiers,
 }
 
+/// A setting that lists names, such as of standbys, which are often hosts: with their number alone.
+fn without_names((setting, value): (String, String)) -> (String, String) {
+    let holds_names = ["names", "name", "hosts", "conninfo", "label", "comment"];
+    let is_named = setting.split(['_', '.', ' ', ':']).any(|part| holds_names.contains(&part));
+    let count =
+        value.split([',', ' ', '(', ')', '\'', '"']).filter(|part| !part.is_empty()).count();
+    match is_named {
+        true => (setting, format!("not shown (words: {count})")),
+        false => (setting, value),
+    }
+}
+
 impl ProofOf {
     fn verdict(&self) -> &'static str {
         match &self.proof {
             Ok(TriedPromise::Held(_) | TriedPromise::HeldByError(_)) => "held",
-            Ok(TriedPromise::NotTried(_)) => "not tried",
-            Err(Unproved::Broken { .. }) => "BROKEN",
+            Ok(TriedPromise::NotTried(_)) | Err(Unproved::Refused(_)) => "not tried",
+            Err(Unproved::Broken { .. } | Unproved::Failed { .. }) => "BROKEN",
             Err(Unproved::Stopped) => "stopped",
         }
     }
@@ -38,7 +50,10 @@ impl ProofOf {
                 | TriedPromise::HeldByError(seen)
                 | TriedPromise::NotTried(seen),
             ) => seen.clone(),
-            Err(Unproved::Broken { item, seen }) => format!("{item}: {seen}"),
+            Err(Unproved::Broken { item, seen } | Unproved::Failed { item, seen, .. }) => {
+                format!("{item}: {seen}")
+            }
+            Err(Unproved::Refused(why)) => why.clone(),
             Err(Unproved::Stopped) => "a signal or the time ended it".to_owned(),
         }
     }
@@ -79,7 +94,7 @@ impl Proofs {
         let cache = target.cache_bytes.map_or("-".to_owned(), |bytes| bytes.to_string());
         let blocks = format!("{}; cache {cache} bytes", target.block_size);
         self.facts = vec![("blocks".to_owned(), blocks)];
-        self.facts.extend(details.settings);
+        self.facts.extend(details.settings.into_iter().map(without_names));
         if let Some(plan) = details.plan {
             self.facts.push(("plan".to_owned(), plan.text));
         }
@@ -117,7 +132,7 @@ impl Proofs {
             ["held", "BROKEN", "not tried", "stopped"].map(|verdict| self.count(verdict));
         let stopped = if stopped > 0 { ", stopped before its end" } else { "" };
         format!(
-            "petal {} and {}: {held} promises held, {broken} broken, {not_tried} not tried{stopped}",
+            "petal {} and {}: {held} held, {broken} broken, {not_tried} not tried{stopped}",
             env!("CARGO_PKG_VERSION"),
             self.server
         )
@@ -129,7 +144,13 @@ impl Proofs {
 
     /// True if the data could not be loaded: nothing was tried.
     pub fn is_unloaded(&self) -> bool {
-        self.all.first().is_some_and(|load| load.verdict() == "BROKEN")
+        let load = self.all.first().map(|load| &load.proof);
+        matches!(load, Some(Err(Unproved::Refused(_) | Unproved::Broken { .. })))
+    }
+
+    /// Promises that the surroundings refused to try.
+    pub fn refused(&self) -> usize {
+        self.all.iter().filter(|proof| matches!(proof.proof, Err(Unproved::Refused(_)))).count()
     }
 
     pub fn is_stopped(&self) -> bool {
@@ -155,5 +176,20 @@ impl Proofs {
         let facts: String =
             self.facts.iter().map(|(name, value)| format!("{name}: {}\n", hide(value))).collect();
         format!("{}\n\n{rows}\n{facts}", self.verdict())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_lists_hosts_shows_none() {
+        let shown =
+            |setting: &str, value: &str| without_names((setting.to_owned(), value.to_owned())).1;
+        let names = shown("synchronous_standby_names", "ANY 1 (kassenserver7, \"two\")");
+        assert_eq!(names, "not shown (words: 4)");
+        assert_eq!(shown("fsync", "on"), "on");
+        assert_eq!(shown("node1: cluster_name", "kassen"), "not shown (words: 1)");
     }
 }

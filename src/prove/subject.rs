@@ -24,13 +24,14 @@ pub struct LiveSubject<'a> {
     quiet: WorkContext<'a>,
     plan: LoadPlan,
     has_own_report: bool,
+    engine: &'a dyn Engine,
 }
 
 impl<'a> LiveSubject<'a> {
     pub fn new(
         request: &'a Request<'a>,
         context: &'a WorkContext<'a>,
-        engine: &dyn Engine,
+        engine: &'a dyn Engine,
     ) -> Result<Self, RunError> {
         let quiet = WorkContext { caller: context.caller.clone(), watch: &Silent, hosts: None };
         let plan = LoadPlan {
@@ -46,30 +47,46 @@ impl<'a> LiveSubject<'a> {
             replace: false,
         };
         let has_own_report = engine.own_report().is_some();
-        Ok(Self { request, context, quiet, plan, has_own_report })
+        Ok(Self { request, context, quiet, plan, has_own_report, engine })
     }
 
     pub fn has_own_report(&self) -> bool {
         self.has_own_report
     }
 
+    /// True if a code of the database is of its surroundings.
+    pub fn is_environment(&self, code: &str) -> bool {
+        self.engine.server().is_some_and(|server| server.is_environment(code))
+    }
+
     /// A run with the database's own report, on data that it loads.
     pub fn run_with_report(&self) -> PromiseResult {
         const ITEM: &str = "OwnReport::end_report";
-        let broken = |seen: String| Unproved::Broken { item: ITEM, seen };
-        let engine = self.open().map_err(|error| broken(error.to_string()))?;
-        let loaded = engine.load(&self.plan(1), &Silent, &self.stop());
-        loaded.map_err(|error| broken(error.to_string()))?;
-        drop(engine);
+        let loaded = self
+            .open()
+            .and_then(|engine| engine.load(&self.plan(1), &Silent, &self.stop()).map(|_| ()));
+        loaded.map_err(|error| Unproved::by(ITEM, error))?;
         let parameters =
             [("SCHEMAS", "1"), ("WORK_LOOP", "100"), ("DATABASE_STATISTICS_TYPE", "awr")];
-        let run = self.run(&parameters).map_err(broken)?;
+        let run = self.run(&parameters)?;
         match run.summary.server_reports.is_empty() {
             false => {
                 Ok(TriedPromise::Held(format!("{} reports", run.summary.server_reports.len())))
             }
-            true => Err(broken(run.details.gaps.join("; "))),
+            true => Err(Unproved::Broken { item: ITEM, seen: run.details.gaps.join("; ") }),
         }
+    }
+}
+
+/// Why a run gave no result.
+fn unrun(error: RunError) -> Unproved {
+    const ITEM: &str = "Session::execute";
+    match error {
+        RunError::Engine(error) => Unproved::by(ITEM, error),
+        RunError::Connect { error, .. } => Unproved::by(ITEM, error),
+        RunError::Setting(why) | RunError::Environment(why) => Unproved::Refused(why),
+        RunError::Record(error) if error.is_environment() => Unproved::Refused(error.to_string()),
+        error => Unproved::Broken { item: ITEM, seen: error.to_string() },
     }
 }
 
@@ -102,14 +119,13 @@ impl Provable for LiveSubject<'_> {
         }
     }
 
-    fn run(&self, parameters: &[(&'static str, &str)]) -> std::result::Result<Run, String> {
-        let said = |error: &dyn std::fmt::Display| error.to_string();
-        let settings = (self.request.run_settings)(parameters).map_err(|error| said(&error))?;
+    fn run(&self, parameters: &[(&'static str, &str)]) -> PromiseResult<Run> {
+        let settings =
+            (self.request.run_settings)(parameters).map_err(|error| unrun(error.into()))?;
         let settings = Settings { out: self.request.scratch.clone(), ..settings };
-        let engine = self.quiet.open(&settings).map_err(|error| said(&error))?;
-        let series = RunSeries::new(engine, settings, &self.quiet).map_err(|error| said(&error))?;
-        let ran = series.run_once(1, Some("prove")).map_err(|error| said(&error))?;
-        Ok(ran.run)
+        let engine = self.quiet.open(&settings).map_err(|error| unrun(error.into()))?;
+        let series = RunSeries::new(engine, settings, &self.quiet).map_err(unrun)?;
+        Ok(series.run_once(1, Some("prove")).map_err(unrun)?.run)
     }
 
     fn drop_elsewhere(&self) -> std::result::Result<(), String> {

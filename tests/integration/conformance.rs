@@ -172,7 +172,7 @@ fn unlimited() -> Stop {
 /// Executes all of them, none of which may fail; the rows of each.
 fn execute(session: &mut dyn Session, batch: &[Operation]) -> Vec<u64> {
     petal_prove::execute(session, batch, "Session::execute").unwrap_or_else(|broken| {
-        if let Unproved::Broken { item, .. } = broken {
+        if let Unproved::Broken { item, .. } | Unproved::Failed { item, .. } = &broken {
             promise(item);
         }
         panic!("{broken}")
@@ -341,6 +341,11 @@ impl Provable for Place<'_> {
         !self.target.commits.1
     }
 
+    /// One server of MariaDB or MySQL for all tests counts the work of all.
+    fn is_shared(&self) -> bool {
+        (self.target.url)(&self.work).starts_with("mysql")
+    }
+
     fn hold(&self) -> petal_engine::Result<Option<Box<dyn Any>>> {
         match self.target.hold {
             Some(hold) => Ok(Some(hold(&self.work))),
@@ -349,7 +354,7 @@ impl Provable for Place<'_> {
         }
     }
 
-    fn run(&self, parameters: &[(&'static str, &str)]) -> Result<Run, String> {
+    fn run(&self, parameters: &[(&'static str, &str)]) -> PromiseResult<Run> {
         let flag = |(key, value): &(&str, &str)| {
             let name = key.to_lowercase().replace('_', "-");
             [format!("--{name}"), (*value).to_owned()]
@@ -359,7 +364,7 @@ impl Provable for Place<'_> {
         let ended = self.target.petal(&self.work, &args.collect::<Vec<_>>()).ends();
         match ended.code {
             Some(0) => Ok(load(self.work.runs().last().unwrap()).unwrap()),
-            _ => Err(ended.stderr),
+            _ => Err(Unproved::Broken { item: "Session::execute", seen: ended.stderr }),
         }
     }
 
@@ -401,10 +406,11 @@ fn keep_in(
     let place = Place { target, work };
     match check(&place) {
         Ok(_) => place.work,
-        Err(Unproved::Broken { item, seen }) => {
+        Err(Unproved::Broken { item, seen } | Unproved::Failed { item, seen, .. }) => {
             promise(item);
             panic!("{seen}");
         }
+        Err(Unproved::Refused(why)) => panic!("not tried: {why}"),
         Err(Unproved::Stopped) => panic!("nobody stopped it"),
     }
 }

@@ -26,12 +26,16 @@ fn private_clone(fakes: &[(&str, &str)]) -> Workplace {
     work
 }
 
-fn runs(work: &Workplace, shell: &str, script: &str, variables: &[(&str, &str)]) -> Output {
+fn command(work: &Workplace, shell: &str, script: &str, variables: &[(&str, &str)]) -> Command {
     let path = format!("{}:{}", work.path("bin").display(), std::env::var("PATH").unwrap());
     let mut command = Command::new(shell);
     command.arg(work.path(format!("clone/tests/oracle/{script}"))).env("PATH", path);
     command.env("TMPDIR", work.path("")).envs(variables.iter().copied());
-    let ran = command.output().unwrap();
+    command
+}
+
+fn runs(work: &Workplace, shell: &str, script: &str, variables: &[(&str, &str)]) -> Output {
+    let ran = command(work, shell, script, variables).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     ran
 }
@@ -86,6 +90,35 @@ fn the_recipe_starts_from_a_private_clone_and_past_a_taken_port() {
     let mode = |name: &str| said.lines().find(|line| line.ends_with(name)).unwrap()[..3].to_owned();
     assert_eq!((mode("/grants.sh"), mode("/oracle-grants.sql")), ("755".into(), "644".into()));
     assert!(String::from_utf8_lossy(&ran.stderr).contains("is taken"));
+}
+
+#[test]
+fn a_wrong_name_or_port_is_refused_and_nothing_is_left() {
+    let work = private_clone(&[("docker", "exit 1")]);
+    let up = |database: &str, port: &str| {
+        let ran = command(&work, "sh", "up.sh", &[("PETAL_ORACLE_PORT", port)])
+            .arg(database)
+            .output()
+            .unwrap();
+        (ran.status.code(), String::from_utf8_lossy(&ran.stderr).into_owned())
+    };
+    for (database, port, words) in [
+        ("free24", "1521", "free24: there is no such database"),
+        ("free", "oracle", "PETAL_ORACLE_PORT=oracle: is no port"),
+        ("free", "1521; true", "is no port"),
+        ("free", "99999", "no port is free"),
+    ] {
+        let (code, said) = up(database, port);
+        assert!(code == Some(2) && said.contains(words), "{code:?} {said}");
+    }
+    // The engine fails: no folder of each call is left.
+    assert_eq!(up("free", "47113").0, Some(1));
+    assert_eq!(up("free", "47113").0, Some(1));
+    let mut left: Vec<_> = std::fs::read_dir(work.path("")).unwrap().collect();
+    left.retain(|entry| {
+        !["bin", "clone"].map(Into::into).contains(&entry.as_ref().unwrap().file_name())
+    });
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]

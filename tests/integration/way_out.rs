@@ -86,7 +86,8 @@ fn a_missing_standby_of_postgres_is_named_before_a_load_or_run_and_while_one_wai
     work.petal(load).exits(0);
     set("ANY 2 (one, two)");
     let run = ["run", "--run-time", "1", "--db", &url, "--update-pct", "20"];
-    for args in [&[&load[..], &["--replace"]].concat(), &run[..]] {
+    let prove = ["prove", "--db", &url];
+    for args in [&[&load[..], &["--replace"]].concat(), &run[..], &prove[..]] {
         work.petal(args).exits(3).telling(&["2 synchronous standby", "ANY 2 (one, two)", "0 are"]);
     }
     let check = work.petal(["check", "--db", &url]).exits(1);

@@ -256,6 +256,29 @@ pub trait Server: Send + Sync {
         Ok(None)
     }
 
+    /// True if this code of a failed session or operation is of the surroundings: a missing right, no
+    /// room, a read-only server, one that ends.
+    fn is_environment(&self, _code: &str) -> bool {
+        false
+    }
+
+    /// The process whose old snapshot keeps replaced rows in petal's tables, in words; `None` if no
+    /// snapshot does.
+    fn snapshot_holder(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// Blocks that the server counts as visited for each row that it finds by the index.
+    fn visits_of_a_row(&self) -> u64 {
+        1
+    }
+
+    /// Ends sessions that still work on petal's data there although petal gave their connections up. Only
+    /// for data that no other petal uses.
+    fn end_left_sessions(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Progress of a server in recovery, such as a standby; `None` if it is not in recovery.
     fn recovery(&self) -> Result<Option<Recovery>> {
         Ok(None)

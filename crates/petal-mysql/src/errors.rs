@@ -79,15 +79,45 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
     match error.code() {
         None if matches!(error, Error::WrongServer(_)) => EngineError::WrongServer(text),
         None => EngineError::Environment(text),
-        // Files that cannot be written, connections, privileges, full, read-only, locks, going away.
-        Some(
-            3 | 20 | 1021 | 1028 | 1040 | 1044 | 1045 | 1047 | 1049 | 1053 | 1114 | 1129 | 1130
-            | 1142 | 1143 | 1203 | 1205 | 1226 | 1227 | 1290 | 1370 | 1698 | 1792 | 1836 | 1927
-            | 3098 | 3118 | 4151,
-        ) => EngineError::Environment(text),
+        Some(code) if is_environment(code) => EngineError::Environment(text),
         Some(126 | 127 | 144 | 145 | 1034 | 1194 | 1712 | 1877 | 1932) => EngineError::Data(text),
         Some(_) => EngineError::Database(text),
     }
+}
+
+/// True for a number of the surroundings: files that cannot be written, connections, privileges, full,
+/// read-only, locks, going away.
+pub fn is_environment(code: u16) -> bool {
+    matches!(
+        code,
+        3 | 20
+            | 1021
+            | 1028
+            | 1040
+            | 1044
+            | 1045
+            | 1047
+            | 1049
+            | 1053
+            | 1114
+            | 1129
+            | 1130
+            | 1142
+            | 1143
+            | 1203
+            | 1205
+            | 1226
+            | 1227
+            | 1290
+            | 1370
+            | 1698
+            | 1792
+            | 1836
+            | 1927
+            | 3098
+            | 3118
+            | 4151
+    )
 }
 
 /// True for an answer about the question: a missing right, table, column or routine.

@@ -340,6 +340,15 @@ impl Server for Mysql {
         self.servers.sessions_max(servers::free_connections)
     }
 
+    /// A leaf of the index, and root and leaf of the table's tree.
+    fn visits_of_a_row(&self) -> u64 {
+        3
+    }
+
+    fn is_environment(&self, code: &str) -> bool {
+        code.parse().is_ok_and(errors::is_environment)
+    }
+
     fn hold_rows(&self, schema: u32) -> Result<Option<Box<dyn Any>>> {
         let mut client = self.first().connect()?;
         client.send("locking rows", "START TRANSACTION")?;

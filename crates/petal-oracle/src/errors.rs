@@ -39,7 +39,7 @@ pub fn engine_error(place: &str, doing: &str, error: &LinkError) -> EngineError 
 }
 
 /// True for causes outside petal's data: the database's administrator, its disks or its network.
-fn is_environment(code: u32) -> bool {
+pub fn is_environment(code: u32) -> bool {
     matches!(
         code,
         // Sessions, processes, killed, terminated, internal resources.

@@ -424,6 +424,11 @@ impl Server for Oracle {
         self.endpoints.len() as u32
     }
 
+    fn is_environment(&self, code: &str) -> bool {
+        let number = code.strip_prefix("ORA-").and_then(|number| number.parse().ok());
+        number.map_or(code == "timeout", errors::is_environment)
+    }
+
     fn check_run(&self, _: u32) -> Result<()> {
         match self.statistics_asked && self.statistics == StatisticsType::Awr {
             true => reports::refuse_locked_pack(&mut self.connect_admin()?),

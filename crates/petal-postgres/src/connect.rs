@@ -343,20 +343,23 @@ pub fn engine_error(server: &str, doing: &str, error: &Error) -> EngineError {
     match error.code() {
         None if matches!(error, Error::WrongServer(_)) => EngineError::WrongServer(text),
         None => EngineError::Environment(text),
-        Some(code) => match code.code().get(..2) {
-            // Authentication, database, resources, operator, system, privilege, read-only.
-            Some("08" | "28" | "3D" | "53" | "57" | "58") => EngineError::Environment(text),
-            _ if *code == SqlState::LOCK_NOT_AVAILABLE
-                || *code == SqlState::INSUFFICIENT_PRIVILEGE
-                || *code == SqlState::READ_ONLY_SQL_TRANSACTION
-                || *code == SqlState::DEPENDENT_OBJECTS_STILL_EXIST =>
-            {
-                EngineError::Environment(text)
-            }
-            Some("XX") => EngineError::Data(text),
-            _ => EngineError::Database(text),
-        },
+        Some(code) if is_environment(code.code()) => EngineError::Environment(text),
+        Some(code) if code.code().starts_with("XX") => EngineError::Data(text),
+        Some(_) => EngineError::Database(text),
     }
+}
+
+/// True for a SQLSTATE of the surroundings: authentication, database, resources, operator, system,
+/// privilege, read-only, locks of others.
+pub fn is_environment(state: &str) -> bool {
+    let of_one = [
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::INSUFFICIENT_PRIVILEGE,
+        SqlState::READ_ONLY_SQL_TRANSACTION,
+        SqlState::DEPENDENT_OBJECTS_STILL_EXIST,
+    ];
+    matches!(state.get(..2), Some("08" | "28" | "3D" | "53" | "57" | "58"))
+        || of_one.iter().any(|one| one.code() == state)
 }
 
 /// Questions and statements whose errors name petal's step (`doing`).

@@ -360,6 +360,8 @@ impl Engine for Postgres {
         self.shared.waits.stop();
         let mut client = long_work::open(self.first()?, "petal drop")?.client;
         check_version(&mut client)?;
+        // What is dropped needs no standby's answer, and with none there the drop would wait for ever.
+        client.ask("dropping", NO_STANDBY, &[])?;
         in_use::hold_alone(&mut client)?;
         load::drop_marked(&mut client)
     }
@@ -376,6 +378,11 @@ impl Engine for Postgres {
         Some(self)
     }
 }
+
+/// Lowers synchronous_commit to the own disk, unless it is lower.
+const NO_STANDBY: &str = "\
+SELECT pg_catalog.set_config('synchronous_commit', 'local', false)
+WHERE pg_catalog.current_setting('synchronous_commit') NOT IN ('off', 'local')";
 
 impl Server for Postgres {
     fn serve(&self, caller: &Caller) -> bool {
@@ -416,6 +423,18 @@ impl Server for Postgres {
     /// Connections that are left for this role, petal's own aside.
     fn sessions_max(&self) -> Result<Option<u32>> {
         self.servers.sessions_max(servers::free_connections)
+    }
+
+    fn is_environment(&self, code: &str) -> bool {
+        connect::is_environment(code)
+    }
+
+    fn snapshot_holder(&self) -> Result<Option<String>> {
+        servers::snapshot_holder(self.first()?)
+    }
+
+    fn end_left_sessions(&self) -> Result<()> {
+        locks::end_left_sessions(&mut self.first()?.connect_to_look("petal check")?)
     }
 
     fn hold_rows(&self, schema: u32) -> Result<Option<Box<dyn Any>>> {

@@ -5,7 +5,9 @@ use std::fmt;
 use tokio_postgres::Row;
 
 use super::answer::Columns as _;
+use super::client::Client;
 use petal_engine::Result;
+use petal_engine::server::data_name::data_name;
 use petal_engine::server::wait_monitor::LockWait;
 
 /// The SQLSTATE of a statement that waited for a lock for too long.
@@ -27,6 +29,22 @@ LEFT JOIN LATERAL (SELECT mode || ' on '
     AS waiting ON true
 ORDER BY activity.xact_start, blocker.pid";
 
+/// The oldest snapshot of another process, a prepared transaction (process 0) or a replication slot
+/// (negative), with the columns of [`LOCK_HOLDERS`].
+pub const SNAPSHOTS: &str = "\
+SELECT NULL::pg_catalog.text, held.pid, activity.usename::pg_catalog.text,
+       activity.application_name, activity.state,
+       pg_catalog.to_char(activity.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"'),
+       extract(epoch FROM pg_catalog.clock_timestamp() - activity.xact_start)::pg_catalog.float8,
+       activity.query
+FROM (SELECT pid, pg_catalog.age(backend_xmin) AS age FROM pg_catalog.pg_stat_activity
+      WHERE backend_xmin IS NOT NULL AND pid <> pg_catalog.pg_backend_pid()
+      UNION ALL SELECT 0, pg_catalog.age(transaction) FROM pg_catalog.pg_prepared_xacts
+      UNION ALL SELECT -1, pg_catalog.age(xmin) FROM pg_catalog.pg_replication_slots
+      WHERE xmin IS NOT NULL) AS held
+LEFT JOIN pg_catalog.pg_stat_activity AS activity ON activity.pid = held.pid
+ORDER BY held.age DESC LIMIT 1";
+
 /// The event that a process waits for, unless it is a lock, and its statement.
 pub const WAIT_EVENT: &str = "\
 SELECT wait_event_type, wait_event, query FROM pg_catalog.pg_stat_activity
@@ -47,22 +65,51 @@ struct Blocker {
     query: Option<String>,
 }
 
+/// Terminates sessions of petal's with locks on tables of its data: a cancel frees only the commit that waits
+/// for a standby, and the next one waits again.
+pub fn end_left_sessions(client: &mut Client) -> Result<()> {
+    const END: &str = "\
+SELECT pg_catalog.pg_terminate_backend(activity.pid)
+FROM pg_catalog.pg_stat_activity AS activity
+WHERE activity.usename = CURRENT_USER AND activity.application_name LIKE 'petal session%'
+AND activity.datname = pg_catalog.current_database()
+AND EXISTS (SELECT 1 FROM pg_catalog.pg_locks AS held
+    JOIN pg_catalog.pg_class AS class ON class.oid = held.relation
+    JOIN pg_catalog.pg_namespace AS space ON space.oid = class.relnamespace
+    WHERE held.pid = activity.pid
+    AND pg_catalog.starts_with(space.nspname::pg_catalog.text, $1))";
+    client.ask("ending sessions", END, &[&data_name()]).map(drop)
+}
+
+/// The holder of the oldest snapshot, in words.
+pub fn snapshot_holder(rows: &[Row]) -> String {
+    let holder = rows.first().and_then(|row| blocker(row).ok());
+    match holder {
+        None => "a process that petal's role may not see".to_owned(),
+        Some(slot) if slot.process < 0 => {
+            "a replication slot (see pg_replication_slots)".to_owned()
+        }
+        Some(process) => process.to_string(),
+    }
+}
+
+fn blocker(row: &Row) -> Result<Blocker> {
+    Ok(Blocker {
+        process: row.read::<Option<i32>>(1)?.unwrap_or_default(),
+        role: row.read(2)?,
+        application: row.read(3)?,
+        state: row.read(4)?,
+        since: row.read(5)?,
+        seconds: row.read(6)?,
+        query: row.read(7)?,
+    })
+}
+
 /// The lock that a connection waits for; None if it does not wait.
 pub fn lock_wait(rows: &[Row]) -> Option<LockWait> {
     // Such as `AccessShareLock on petal1.cf1`.
     let what: Option<&str> = rows.first()?.read(0).ok()?;
     // Who cannot be named is not named.
-    let blocker = |row: &Row| -> Result<Blocker> {
-        Ok(Blocker {
-            process: row.read::<Option<i32>>(1)?.unwrap_or_default(),
-            role: row.read(2)?,
-            application: row.read(3)?,
-            state: row.read(4)?,
-            since: row.read(5)?,
-            seconds: row.read(6)?,
-            query: row.read(7)?,
-        })
-    };
     let blockers = rows.iter().filter_map(|row| blocker(row).ok());
     Some(lock_wait_behind(what, &blockers.collect::<Vec<_>>()))
 }
@@ -82,7 +129,8 @@ impl fmt::Display for Blocker {
             return out.write_str("a prepared transaction (see pg_prepared_xacts)");
         }
         let mut facts = Vec::new();
-        let is_known = |text: &&String| !text.is_empty();
+        // The server says so if the role may not see a statement.
+        let is_known = |text: &&String| !text.is_empty() && *text != "<insufficient privilege>";
         facts.extend(self.role.iter().map(|role| format!("role {}", shown(role))));
         let application = self.application.iter().filter(is_known);
         facts.extend(application.map(|name| format!("application {}", shown(name))));

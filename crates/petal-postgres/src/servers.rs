@@ -12,8 +12,9 @@ use super::client::Client;
 use super::connect::{Endpoint, is_refusal, server_version};
 use super::options::Options;
 use super::this_host::{self, LocalPostgres};
-use super::{long_work, neighbours, publications, schema};
+use super::{locks, long_work, neighbours, publications, schema};
 use petal_engine::server::clock::{self, ClockReading};
+use petal_engine::server::data_name::data_name;
 use petal_engine::server::login::FirstLogins;
 use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
@@ -92,6 +93,23 @@ pub fn check_standbys(endpoint: &Endpoint) -> Result<()> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// The process with the oldest snapshot, if replaced rows of petal's tables are still there after VACUUM. A
+/// role that may not see others' snapshots gets no name.
+pub fn snapshot_holder(endpoint: &Endpoint) -> Result<Option<String>> {
+    const KEPT: &str = "SELECT coalesce(sum(n_dead_tup), 0)::pg_catalog.int8 \
+        FROM pg_catalog.pg_stat_all_tables \
+        WHERE relname = 'cf1' AND pg_catalog.starts_with(schemaname::pg_catalog.text, $1)";
+    let mut client = endpoint.connect_to_look("petal check")?;
+    let doing = "asking for replaced rows";
+    let kept: i64 = client.ask_value(doing, KEPT, &[&data_name()])?;
+    if kept == 0 {
+        return Ok(None);
+    }
+    let rows = client.ask(doing, locks::SNAPSHOTS, &[])?;
+    let holder = locks::snapshot_holder(&rows);
+    Ok(Some(format!("{holder} holds a snapshot, which keeps {kept} replaced rows")))
 }
 
 /// The system and the timeline of a server; `None` if it does not say them, as some hosted ones.

@@ -24,6 +24,8 @@ use petal_model::workload::seat::Seat;
 
 /// Commits of all engines in this process.
 static COMMITS: AtomicU64 = AtomicU64::new(0);
+/// Operations of all liars in this process whose reads commit.
+static OPERATIONS: AtomicU64 = AtomicU64::new(0);
 
 pub struct Liar {
     honest: Scripted,
@@ -159,6 +161,12 @@ impl Engine for Liar {
                 Lie::CountsReadsTwice => {
                     io.physical_read_requests = io.physical_read_requests.map(|reads| reads * 2);
                 }
+                Lie::ReadsCommitAndCountThrice => {
+                    io.commits = Some(OPERATIONS.load(Ordering::Relaxed) * 3);
+                }
+                Lie::VisitsCountThrice => {
+                    io.logical_reads = io.logical_reads.map(|reads| reads * 3)
+                }
                 Lie::CountsFall if snapshot % 2 == 1 => io.commits = Some(0),
                 Lie::CountsOthersWork => io.commits = Some(COMMITS.load(Ordering::Relaxed)),
                 _ => {}
@@ -283,6 +291,9 @@ impl LyingSession {
             Lie::LatenciesOfAPart => outcome.busy_ns /= 4,
             Lie::LatenciesAreDoubled => outcome.busy_ns *= 2,
             Lie::EndsOfAnotherClock => outcome.end_ns += 1_000_000_000,
+            Lie::ReadsCommitAndCountThrice => {
+                OPERATIONS.fetch_add(1, Ordering::Relaxed);
+            }
             Lie::CountsOthersWork if asked.kind == Kind::Update => {
                 COMMITS.fetch_add(1, Ordering::Relaxed);
             }
@@ -310,6 +321,13 @@ impl Session for LyingSession {
         let mut outcomes = Outcomes::default();
         let obeyed = if ignores { &unlimited } else { stop };
         let ended = self.honest.execute(Batch::new(&forged, obeyed, &mut outcomes));
+        if self.lie == Lie::LatenciesAreTheMean && !outcomes.ended.is_empty() {
+            let all_ns: u64 = outcomes.ended.iter().map(|outcome| outcome.busy_ns).sum();
+            let mean_ns = all_ns / outcomes.ended.len() as u64;
+            for outcome in &mut outcomes.ended {
+                (outcome.busy_ns, outcome.latency_ns) = (mean_ns, Some(mean_ns));
+            }
+        }
         for mut outcome in outcomes.ended {
             let at = outcome.operation as usize;
             self.cover(&mut outcome, &operations[at], &forged[at]);

@@ -45,6 +45,8 @@ lies! {
     CountsHalf: "Engine::read_counters";
     CountsReadsTwice: "Engine::read_counters";
     CountsFall: "Engine::read_counters";
+    ReadsCommitAndCountThrice: "Engine::read_counters";
+    VisitsCountThrice: "Engine::read_counters";
     CountsOthersWork: "Engine::read_counters";
     EndpointsAreOne: "Server::endpoints";
     DropLeavesASchema: "Engine::drop_data";
@@ -65,6 +67,7 @@ lies! {
     TheStopIsIgnored: "Session::execute";
     ACutOperationIsDone: "Cancel::cancel";
     LatenciesOfThePrevious: "Outcome::latency_ns";
+    LatenciesAreTheMean: "Outcome::latency_ns";
     LatenciesOfAPart: "Outcome::latency_ns";
     LatenciesAreDoubled: "Outcome::latency_ns";
     EndsOfAnotherClock: "Outcome::end_ns";

@@ -5,7 +5,9 @@ use std::sync::OnceLock;
 
 use petal_model::settings::{LoopSide, RedoStress, Settings};
 
-use super::{Target, nobody_waits, own_database};
+use petal_prove::Unproved;
+
+use super::{Place, Target, nobody_waits, own_database};
 use crate::idle_proxies::{self, HaProxy};
 use crate::server_postgres;
 use crate::support::Workplace;
@@ -67,3 +69,23 @@ pub const POSTGRES_CLIENT: Target = Target {
     },
     ..POSTGRES
 };
+
+#[test]
+fn an_old_snapshot_of_somebody_else_breaks_no_promise() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let _alone = server_postgres::alone();
+    let (work, engine) = POSTGRES.loaded(2);
+    drop(engine);
+    let mut other = server_postgres::shared().client(&own_database(&work));
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM petal1.cf1";
+    other.batch_execute(begin).unwrap();
+    let place = Place { target: &POSTGRES, work };
+    match petal_prove::n_rows_are_n_blocks(&place) {
+        Err(Unproved::Refused(why)) => {
+            assert!(why.starts_with("process ") && why.contains("holds a snapshot"), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
