@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::engine_postgres::load;
+use crate::questions::first_screen;
 use crate::server_postgres::{Server, is_there};
 use crate::support::{ControlGroup, Running, Workplace, record};
 
@@ -33,7 +34,11 @@ fn a_processor_quota_that_is_set_in_the_run_is_named_with_its_second() {
     let mut run = work.petal(args).watching().after(&group.joined()).start();
     until_second(&work, &mut run, 2);
     group.set(FILE, "15000");
-    run.ends().exited(1).telling(&[&format!("{FILE}: -1 -> 15000 in second ")]);
+    let changed = format!("{FILE}: -1 -> 15000 in second ");
+    let done = run.ends().exited(1).telling(&[&changed]);
+    // Why did the rate fall?
+    let shown = first_screen(&done.stdout, 12);
+    assert!(shown.contains(" invalid (limits-changed) ") && shown.contains(&changed), "{shown}");
     let message = finding(&work, "limits-changed");
     let named = format!("/petal-test-{}/{FILE}: -1 -> 15000 in second ", std::process::id());
     assert!(message.contains(&named), "{message}");
@@ -45,14 +50,14 @@ fn a_processor_quota_that_is_set_in_the_run_is_named_with_its_second() {
 }
 
 /// A run of UPDATEs, during which `change` happens.
-pub fn changed_in_run(work: &Workplace, url: &str, change: impl FnOnce()) {
+pub fn changed_in_run(work: &Workplace, url: &str, change: impl FnOnce()) -> String {
     let before = work.runs().len();
     let args = ["run", "-s", "1", "--run-time", "4", "--update-pct", "50", "--db", url];
     let mut run = work.petal(args).start();
     run.until("its folder", || work.runs().len() > before);
     until_second(work, &mut run, 1);
     change();
-    run.ends().exited(1);
+    run.ends().exited(1).stdout
 }
 
 fn durable(run: &Path) -> Value {
@@ -73,13 +78,20 @@ fn settings_of_postgres_that_change_in_the_run_are_named_and_decide_durability()
         client.batch_execute("SELECT pg_reload_conf()").unwrap();
     };
     let work = Workplace::new();
-    changed_in_run(&work, &url, || alter("ALTER SYSTEM SET fsync = off"));
+    let shown = changed_in_run(&work, &url, || alter("ALTER SYSTEM SET fsync = off"));
+    // May I trust "durable"?
+    let shown = first_screen(&shown, 12);
+    assert!(shown.contains(" invalid (settings-changed) "), "{shown}");
+    assert!(
+        shown.contains("fsync: on -> off in second ") && shown.contains("not-durable"),
+        "{shown}"
+    );
     let message = finding(&work, "settings-changed");
     assert!(message.contains("fsync: on -> off in second "), "{message}");
     assert!(finding(&work, "not-durable").contains("fsync=off"));
     assert_eq!(durable(&work.run_folder())["durable"], false);
     // Back in time for the end: the run was not durable all the same.
-    changed_in_run(&work, &url, || {
+    let _ = changed_in_run(&work, &url, || {
         alter("ALTER SYSTEM RESET fsync");
         alter("ALTER SYSTEM SET wal_writer_delay = '300ms'");
     });

@@ -1,10 +1,11 @@
 //! Questions of a reader, each answered by the first screen of one command. Those on a change of the
-//! world are in `facts`, on other programs and on events in the unit tests of petal-judge.
+//! world are in `facts`, on the array or the host in `waterfall`, on written bytes and on events in the
+//! unit tests of petal-report's brief.
 
 use crate::support::Workplace;
 
 /// The first lines, which are on the screen before anybody scrolls, as one line.
-fn first_screen(text: &str, lines: usize) -> String {
+pub fn first_screen(text: &str, lines: usize) -> String {
     let all: Vec<&str> = text.lines().take(lines).flat_map(str::split_whitespace).collect();
     all.join(" ")
 }

@@ -1,9 +1,9 @@
 //! The colors of every chart. A color here is a role with two shades: the light one is written into
 //! the drawing, so that it works alone anywhere; a page restyles the role by its class for dark.
 //!
-//! The series take Okabe and Ito's hues, which people who see few colors still distinguish,
-//! darkened for white paper and lightened for black. Colour is never alone: markers, dashes and
-//! labels carry the same information.
+//! The series begin with Okabe and Ito's hues, darkened for white paper and lightened for black; a
+//! search chose the others, so that people without one kind of cones distinguish all of them. Colour
+//! is never alone: markers, dashes and labels carry the same information.
 
 /// Role of a stroke, an area or a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,12 +36,12 @@ const BASE: [Shade; 5] = [
 
 const HUES: [Shade; SERIES] = [
     Shade { class: "s0", light: 0x00_6fb0, dark: 0x56_b4e9 },
-    Shade { class: "s1", light: 0xd0_5700, dark: 0xff_8f52 },
+    Shade { class: "s1", light: 0xa0_3f1f, dark: 0xc4_713f },
     Shade { class: "s2", light: 0x00_8f68, dark: 0x2d_c79a },
-    Shade { class: "s3", light: 0xb0_4f93, dark: 0xe8_9cc9 },
-    Shade { class: "s4", light: 0xa0_7000, dark: 0xf0_b840 },
-    Shade { class: "s5", light: 0x4a_5568, dark: 0xb4_c0cf },
-    Shade { class: "s6", light: 0x6d_4fc4, dark: 0xb3_9dff },
+    Shade { class: "s3", light: 0xab_88ad, dark: 0xa3_4f86 },
+    Shade { class: "s4", light: 0xc3_6c00, dark: 0xee_a01d },
+    Shade { class: "s5", light: 0x53_4969, dark: 0x83_edf4 },
+    Shade { class: "s6", light: 0x78_67f1, dark: 0x5c_6ff7 },
 ];
 
 impl Color {
@@ -98,19 +98,74 @@ fn hex(color: u32) -> String {
 mod tests {
     use super::*;
 
+    fn linear(value: u8) -> f64 {
+        let share = f64::from(value) / 255.0;
+        if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+    }
+
     /// WCAG 2: relative luminance of sRGB.
     fn luminance(color: u32) -> f64 {
         let [_, red, green, blue] = color.to_be_bytes();
-        let linear = |value: u8| {
-            let share = f64::from(value) / 255.0;
-            if share <= 0.040_45 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
-        };
         0.2126 * linear(red) + 0.7152 * linear(green) + 0.0722 * linear(blue)
     }
 
     fn contrast(a: u32, b: u32) -> f64 {
         let (a, b) = (luminance(a) + 0.05, luminance(b) + 0.05);
         if a > b { a / b } else { b / a }
+    }
+
+    /// Linear sRGB as people see it without cones for red, without cones for green, and with all
+    /// (Machado, Oliveira and Fernandes 2009).
+    const SIGHTS: [[[f64; 3]; 3]; 3] = [
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ],
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ],
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+    ];
+
+    /// CIE 1976 L*a*b* of a color, as seen.
+    fn lab(color: u32, sight: &[[f64; 3]; 3]) -> [f64; 3] {
+        let [_, red, green, blue] = color.to_be_bytes();
+        let rgb = [red, green, blue].map(linear);
+        let times =
+            |row: &[f64; 3], of: &[f64; 3]| row.iter().zip(of).map(|(a, b)| a * b).sum::<f64>();
+        let seen = [0, 1, 2].map(|at| times(&sight[at], &rgb).clamp(0.0, 1.0));
+        let xyz = [[0.4339, 0.3762, 0.1899], [0.2126, 0.7152, 0.0722], [0.0177, 0.1095, 0.8728]];
+        let root = |value: f64| match value > 0.008_856 {
+            true => value.cbrt(),
+            false => 7.787 * value + 16.0 / 116.0,
+        };
+        let [x, y, z] = xyz.map(|row| root(times(&row, &seen)));
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    #[test]
+    fn series_differ_for_people_who_see_few_colors() {
+        let differ = |a: u32, b: u32, sight| {
+            let both = lab(a, sight).into_iter().zip(lab(b, sight));
+            both.map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+        };
+        for (at, one) in HUES.iter().enumerate() {
+            for (other, sight) in
+                HUES[..at].iter().flat_map(|it| SIGHTS.iter().map(move |s| (it, s)))
+            {
+                let found =
+                    [differ(one.light, other.light, sight), differ(one.dark, other.dark, sight)];
+                assert!(
+                    found.iter().all(|&it| it >= 20.0),
+                    "{} {}: {found:?}",
+                    one.class,
+                    other.class
+                );
+            }
+        }
     }
 
     #[test]

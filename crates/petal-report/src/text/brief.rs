@@ -3,6 +3,7 @@
 
 use super::super::run::{events, interference, outages, waterfall};
 use super::super::table::{SCREEN_LINES, fitting_paragraphs, paragraph};
+use petal_model::numbers::decimal;
 use petal_model::record::{Run, Severity};
 use petal_model::stats::counters::WaitClass;
 
@@ -43,13 +44,29 @@ fn proof(run: &Run, lines: usize) -> String {
     let operations = events::operations_in_short(run);
     let mut out = String::new();
     let operations = if operations.is_empty() { String::new() } else { operations.render() };
-    for table in [operations, time_spent(run)] {
+    for table in [operations, time_spent(run), written(run)] {
         let is_fitting = out.lines().count() + table.lines().count() < lines;
         if !table.is_empty() && is_fitting {
             out.push_str(&(table + "\n"));
         }
     }
     out
+}
+
+/// Bytes that the device wrote for a changed one, and those of other programs, which are not counted.
+fn written(run: &Run) -> String {
+    let ledger = run.summary.write_ledger.as_ref();
+    let Some((ledger, factor)) = ledger.and_then(|it| Some((it, it.amplification?))) else {
+        return String::new();
+    };
+    let others = ledger.rows.iter().find(|row| row.written == "other programs");
+    let others = others.and_then(|row| row.bytes).map(|bytes| {
+        let share = " MB of other programs are not counted";
+        format!("; {}{share}", decimal(bytes as f64 / 1e6, 1))
+    });
+    let others = others.unwrap_or_default();
+    let words = format!("{} bytes at the device for each changed byte{others}", decimal(factor, 1));
+    paragraph("written ", "  ", &words)
 }
 
 fn time_spent(run: &Run) -> String {
@@ -106,6 +123,7 @@ fn findings(run: &Run, lines: usize) -> String {
 mod tests {
     use super::*;
     use crate::table::within;
+    use petal_model::record::conclusions::{LedgerRow, WriteLedger};
     use petal_model::record::connections::Outage;
     use petal_model::record::fixture;
 
@@ -141,6 +159,36 @@ mod tests {
         assert!(shown.contains("A wait for a read includes the wait for a processor."), "{shown}");
         let text = super::super::render(&run);
         assert!(text.contains("The parts do not add up to the operation"), "{text}");
+    }
+
+    #[test]
+    fn the_screen_has_the_event_that_limits_and_the_bytes_written_for_a_changed_one() {
+        let mut run = fixture::mixed_run();
+        // A trigger sleeps.
+        run.summary.waits.truncate(1);
+        let wait = &mut run.summary.waits[0];
+        (wait.name, wait.class) = ("Timeout:PgSleep".to_owned(), WaitClass::Other);
+        wait.time_us = run.details.db_time_s * 0.97e6;
+        petal_judge::conclude(&mut run);
+        // Another program writes a third of all.
+        let row = |written: &str, bytes| LedgerRow {
+            written: written.to_owned(),
+            bytes: Some(bytes),
+            ..LedgerRow::default()
+        };
+        run.summary.write_ledger = Some(WriteLedger {
+            rows: vec![row("device", 20_000_000), row("other programs", 10_000_000)],
+            amplification: Some(25.8),
+            ..WriteLedger::default()
+        });
+        let shown = within(200, || brief(&run, "petal-results/x"));
+        assert!(
+            shown.contains("limited by: wait event Timeout:PgSleep (97 % of DB time)"),
+            "{shown}"
+        );
+        let written = "\nwritten 25.8 bytes at the device for each changed byte; 10.0 MB of other \
+                       programs are not counted\n";
+        assert!(shown.contains(written), "{shown}");
     }
 
     #[test]
