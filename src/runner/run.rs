@@ -574,8 +574,11 @@ impl<'scope, 'env> Closing<'scope, 'env> {
                     if since.elapsed() >= END_LIMIT {
                         self.hangs = true;
                         self.gaps.push(format!(
-                            "{what} is unknown: the storage of the target had not answered {} s \
-                             after a signal",
+                            "{what} is unknown: {} had not answered {} s after a signal",
+                            match self.job.engine.server() {
+                                Some(_) => "the server",
+                                None => "the storage of the target",
+                            },
                             END_LIMIT.as_secs()
                         ));
                         return None;
@@ -590,13 +593,18 @@ impl<'scope, 'env> Closing<'scope, 'env> {
     fn hangs(&self) -> Option<String> {
         let threads = BlockedThreads::of(std::process::id()).look(Instant::now());
         let threads: Vec<_> = threads.iter().map(|(thread, _)| format!("\n{thread}")).collect();
-        self.hangs.then(|| {
-            format!(
-                "{}: the storage does not answer, and petal leaves now. Threads that wait for \
+        let target = self.job.settings.db.redacted();
+        self.hangs.then(|| match threads.as_slice() {
+            [] if self.job.engine.server().is_some() => format!(
+                "{target}: the server does not answer, and petal leaves now; see whether it is \
+                 stopped, or something on the network path holds its packets back"
+            ),
+            [] => format!("{target}: the storage does not answer, and petal leaves now"),
+            threads => format!(
+                "{target}: the storage does not answer, and petal leaves now. Threads that wait for \
                  storage:{}",
-                self.job.settings.db.redacted(),
                 threads.concat()
-            )
+            ),
         })
     }
 }
