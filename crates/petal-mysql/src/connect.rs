@@ -342,12 +342,11 @@ impl Endpoint {
         .flatten()
     }
 
-    /// Asks for the state in which a connection of petal's waits; None if the server shows none, or a
-    /// lock, which is noted anyway.
+    /// Asks for the state in which a connection of petal's waits; None if the server shows none.
     fn explain_wait(&self, id: u32) -> Option<String> {
         let sql = format!(
             "SELECT state, info FROM information_schema.processlist \
-             WHERE id = {id} AND command <> 'Sleep' AND state <> '' AND state NOT LIKE '%lock%'"
+             WHERE id = {id} AND command <> 'Sleep' AND state <> ''"
         );
         let rows = self.ask(|client| client.query::<(String, Option<String>)>(&sql)).ok()?;
         let (state, statement) = rows.into_iter().next()?;

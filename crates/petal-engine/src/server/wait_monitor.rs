@@ -53,11 +53,12 @@ pub struct WaitState {
     seen: Arc<Mutex<SeenWait>>,
 }
 
-/// The server's last answer, and the holders that the caller has a note of.
+/// The server's last answer, and the holders that the caller has a note of, which the server need not
+/// name; `None` without a note.
 #[derive(Default)]
 struct SeenWait {
     blocked: Option<LockWait>,
-    noted: Vec<i64>,
+    noted: Option<Vec<i64>>,
 }
 
 /// Meaning of a failed statement.
@@ -134,14 +135,15 @@ impl WaitMonitor {
             let blocked = find_lock_holder();
             let mut seen = state.lock();
             if let Some(blocked) = &blocked
-                && let Some(caller) = caller.filter(|_| seen.noted != blocked.holders)
+                && let Some(caller) =
+                    caller.filter(|_| seen.noted.as_ref() != Some(&blocked.holders))
             {
                 (caller.note)(&format!(
                     "{server}: waiting for {}; petal gives up after {:.0} s",
                     blocked.text,
                     limit.as_secs_f64()
                 ));
-                seen.noted.clone_from(&blocked.holders);
+                seen.noted = Some(blocked.holders.clone());
             }
             seen.blocked = blocked;
         });
@@ -188,6 +190,27 @@ mod tests {
         assert_eq!(monitor.end(false, true), WaitEnd::Failed, "somebody else cancelled it");
         let WaitEnd::Blocked(Some(by)) = monitor.end(true, false) else { panic!("not blocked") };
         assert_eq!(by.holders, [7]);
+        assert!(noted.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_lock_whose_holder_is_not_known_is_noted_once() {
+        let (notes, noted) = channel();
+        let mut monitor = monitor(&Arc::default(), notes);
+        let text = || "a lock (Waiting for backup lock)".to_owned();
+        monitor.find_lock_holder =
+            Arc::new(move || Some(LockWait { text: text(), holders: Vec::new() }));
+        let connection = AbortHandle::new();
+        assert!(monitor.begin());
+        monitor.look(&connection);
+        for _ in 0..2 {
+            monitor.state.next_look = Duration::ZERO;
+            monitor.look(&connection);
+            while monitor.state.seen.lock().blocked.take().is_none() {
+                std::thread::yield_now();
+            }
+        }
+        assert!(noted.recv_timeout(Duration::from_secs(60)).unwrap().contains("backup lock"));
         assert!(noted.try_recv().is_err());
     }
 
