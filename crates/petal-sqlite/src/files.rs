@@ -67,7 +67,7 @@ impl FileFormat for SqliteFormat {
     fn foreign_side(&self, path: &Path) -> Result<Option<PathBuf>> {
         for side in SIDES {
             let path = with_suffix(path, side);
-            if let Side::Foreign = side_at(&path, side)? {
+            if let SideFile::Foreign = side_at(&path, side)? {
                 return Ok(Some(path));
             }
         }
@@ -78,7 +78,7 @@ impl FileFormat for SqliteFormat {
     fn remove_sides(&self, path: &Path) -> Result<()> {
         for side in SIDES {
             let path = with_suffix(path, side);
-            if let Side::Sqlite(file) = side_at(&path, side)? {
+            if let SideFile::Sqlite(file) = side_at(&path, side)? {
                 unlink_same(&path, file).on(&path)?;
             }
         }
@@ -142,7 +142,7 @@ pub fn leave_page_cache(path: &Path) {
 }
 
 /// A file with the name of one of SQLite's.
-enum Side {
+enum SideFile {
     Missing,
     Sqlite(FileId),
     Foreign,
@@ -150,21 +150,21 @@ enum Side {
 
 /// The file of this name. SQLite's are empty, or begin as SQLite's files do
 /// (<https://sqlite.org/fileformat2.html>, sections 3 and 4, and walformat.html), and have no other name.
-fn side_at(path: &Path, side: &str) -> Result<Side> {
+fn side_at(path: &Path, side: &str) -> Result<SideFile> {
     let found = fs::symlink_metadata(path).and_then(|about| is_sqlites(path, side, &about));
     match found {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Side::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(SideFile::Missing),
         found => found.on(path),
     }
 }
 
-fn is_sqlites(path: &Path, side: &str, about: &fs::Metadata) -> io::Result<Side> {
+fn is_sqlites(path: &Path, side: &str, about: &fs::Metadata) -> io::Result<SideFile> {
     if !about.is_file() || about.nlink() != 1 {
-        return Ok(Side::Foreign);
+        return Ok(SideFile::Foreign);
     }
     // The lock bytes of SQLite's -shm are those of this process: no descriptor of it is opened here.
     if about.len() == 0 || (side == SHM && about.len().is_multiple_of(SHM_BYTES)) {
-        return Ok(Side::Sqlite(FileId::from(about)));
+        return Ok(SideFile::Sqlite(FileId::from(about)));
     }
     let mut begin = [0; 8];
     let read = files::regular(path)?.read_at(&mut begin, 0)?;
@@ -174,7 +174,7 @@ fn is_sqlites(path: &Path, side: &str, about: &fs::Metadata) -> io::Result<Side>
         _ => false,
     };
     let is_own = is_own && read == begin.len();
-    Ok(if is_own { Side::Sqlite(FileId::from(about)) } else { Side::Foreign })
+    Ok(if is_own { SideFile::Sqlite(FileId::from(about)) } else { SideFile::Foreign })
 }
 
 #[cfg(test)]
