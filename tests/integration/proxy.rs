@@ -82,7 +82,9 @@ impl Proxy {
         thread::spawn(move || {
             for from in listener.incoming() {
                 let from = from.unwrap();
-                let to = connect(from.peer_addr().unwrap());
+                // Who has left again already has no address.
+                let Ok(petal) = from.peer_addr() else { continue };
+                let to = connect(petal);
                 let _ = (from.set_nodelay(true), to.set_nodelay(true));
                 // Known before anything passes: who is connected can be cut.
                 kept.lock().unwrap().extend([from.try_clone().unwrap(), to.try_clone().unwrap()]);
