@@ -149,10 +149,15 @@ pub fn read_us(report: &Report) -> Option<Figure> {
     events::latency(&lists(report), &single_block(report)?.name)
 }
 
+/// True for a size that a block of the database can have.
+pub fn is_block(bytes: f64) -> bool {
+    (11..=15).any(|power| bytes == f64::from(1 << power))
+}
+
 pub fn block_bytes(report: &Report) -> Option<Figure> {
     report.memory.block_bytes.clone().or_else(|| {
         let figure = super::host::parameter(&report.parameters, "db_block_size")?.clone();
-        let bytes: i64 = figure.shown().parse().ok()?;
+        let bytes: i64 = figure.shown().parse().ok().filter(|bytes| is_block(*bytes as f64))?;
         Some(Figure { value: Scalar::Whole(bytes), step: 1.0, ..figure })
     })
 }

@@ -135,7 +135,7 @@ fn id_and_time(text: &str, section: &Arc<str>) -> (Option<Figure>, Option<Figure
 /// Reads the header tables of a report over several instances.
 fn cluster(page: &ParsedReport, header: &mut ReportHeader) {
     if let Some(table) = page.first(Topic::Cluster)
-        && let Some(row) = table.rows.first()
+        && let Some(row) = table.rows.iter().find(|row| table.count(*row, &["id"]).is_some())
     {
         put(&mut header.db, table.text(row, &["name"]));
         put(&mut header.db_id, table.count(row, &["id"]));

@@ -209,25 +209,36 @@ fn labels(line: &str, table: &PageTable, memory: &mut Memory) {
     put(&mut memory.pga_bytes, nth("PGA use (MB):", 0, mib));
 }
 
-pub fn parameters(page: &ParsedReport) -> Vec<ReportParameter> {
+pub fn parameters(page: &ParsedReport, notes: &mut Vec<String>) -> Vec<ReportParameter> {
     let mut all: Vec<ReportParameter> = Vec::new();
     for table in page.tables_of(Topic::Parameters) {
         let Some(name_at) = table.column(&["parametername"]).or(Some(0)) else { continue };
         let value = table.column(&["beginvalue", "value"]);
+        // Without its blanks, the upper half of the heading is over the first column.
         let end = table.column_where(|key| key.starts_with("endvalue"));
+        let end = end.filter(|at| *at != name_at).or_else(|| table.column(&["ifdifferent"]));
         let instance = table.column(&["i"]);
         let mut is_kept = false;
+        let mut above: Option<TableRow<'_>> = None;
         for row in table.rows.iter() {
             let name = cell(row, Some(name_at));
             let text = |at| Figure::text(cell(row, at), &table.title);
             if name.is_empty() {
                 // A long value continues on the next line.
-                if let (true, Some(last)) = (is_kept, all.last_mut()) {
-                    lengthen(&mut last.value, cell(row, value));
-                    lengthen(&mut last.end_value, cell(row, end));
+                if let (true, Some(last), Some(above)) = (is_kept, all.last_mut(), above) {
+                    for (at, figure) in [(value, &mut last.value), (end, &mut last.end_value)] {
+                        let rest = cell(row, at);
+                        if rest.is_empty() || fills(table, above, at) {
+                            lengthen(figure, rest);
+                        } else {
+                            notes.push(format!("{}: {rest} is of no parameter", table.title));
+                        }
+                    }
                 }
+                above = Some(row);
                 continue;
             }
+            above = Some(row);
             is_kept = PARAMETERS.split_whitespace().any(|kept| name.starts_with(kept));
             if is_kept {
                 all.push(ReportParameter {
@@ -240,6 +251,11 @@ pub fn parameters(page: &ParsedReport) -> Vec<ReportParameter> {
         }
     }
     all
+}
+
+/// True if a cell needs all of its column, as one does that goes on in the next line.
+fn fills(table: &PageTable, row: TableRow<'_>, at: Option<usize>) -> bool {
+    table.widths.is_empty() || at.is_some_and(|at| table.may_be_cut(at, cell(row, Some(at))))
 }
 
 /// Appends the next line of a long value.

@@ -12,7 +12,7 @@ pub struct Io {
     pub files: Vec<IoRow>,
     pub functions: Vec<IoFunction>,
     pub file_types: Vec<IoFunction>,
-    pub note: Option<&'static str>,
+    pub notes: Vec<String>,
 }
 
 pub fn read(page: &ParsedReport, release: &str) -> Io {
@@ -34,9 +34,13 @@ pub fn read(page: &ParsedReport, release: &str) -> Io {
         }
     };
     let files = page.tables_of(Topic::FileIo).flat_map(rows).collect();
-    let of = |topic| page.tables_of(topic).flat_map(functions).collect();
+    let mut notes: Vec<String> = note.into_iter().map(str::to_owned).collect();
+    let mut of = |topic| {
+        let tables = page.tables_of(topic);
+        tables.flat_map(|table| possible(functions(table), &table.title, &mut notes)).collect()
+    };
     let (functions, file_types) = (of(Topic::IoFunctions), of(Topic::IoFileTypes));
-    Io { tablespaces, files, functions, file_types, note }
+    Io { tablespaces, files, functions, file_types, notes }
 }
 
 fn rows(table: &PageTable) -> Vec<IoRow> {
@@ -106,6 +110,33 @@ fn forget(row: &mut IoRow) {
     row.single_block_reads_per_s = None;
     row.single_block_read_ms = None;
     row.writes = None;
+}
+
+/// Removes rows with a cell that cannot belong to its heading, and then all rows with blanks: their
+/// cells may be shifted too.
+fn possible(rows: Vec<IoFunction>, title: &str, notes: &mut Vec<String>) -> Vec<IoFunction> {
+    let ends_in_letter = |printed: &str| printed.ends_with(|c: char| c.is_ascii_alphabetic());
+    let is_possible = |row: &IoFunction| {
+        let is_rate = |it: &Figure| it.number() != Some(0.0) || !ends_in_letter(&it.shown());
+        let rates = [&row.read_requests_per_s, &row.write_requests_per_s];
+        let is_count = |it: &Figure| !it.shown().contains('.') || ends_in_letter(&it.shown());
+        let counts = [&row.read_bytes, &row.write_bytes, &row.waits];
+        counts.into_iter().flatten().all(is_count) && rates.into_iter().flatten().all(is_rate)
+    };
+    if rows.iter().all(is_possible) {
+        return rows;
+    }
+    let is_full = |row: &IoFunction| {
+        row.read_bytes.is_some() && row.write_bytes.is_some() && row.waits.is_some()
+    };
+    let all = rows.len();
+    let kept: Vec<IoFunction> =
+        rows.into_iter().filter(|row| is_possible(row) && is_full(row)).collect();
+    notes.push(format!(
+        "{title}: {} of {all} rows have cells under other headings, or may have: theirs are unknown",
+        all - kept.len()
+    ));
+    kept
 }
 
 fn functions(table: &PageTable) -> Vec<IoFunction> {

@@ -10,6 +10,7 @@
 mod archive;
 mod cluster;
 pub mod columns;
+mod comma;
 mod delimited;
 pub mod derived;
 pub mod events;
@@ -43,6 +44,7 @@ mod text;
 pub mod times;
 mod top_reads;
 pub mod topic;
+mod unread;
 mod unwrap;
 mod waits;
 
@@ -82,7 +84,7 @@ pub enum AwrError {
     )]
     Cut { file: String, width: usize },
     #[error(
-        "{file}: its elapsed time reads {printed}, with a decimal comma: petal would misread its thousands separators as decimal points; create it again after ALTER SESSION SET NLS_NUMERIC_CHARACTERS='.,'"
+        "{file}: it prints {printed}, with a decimal comma: petal would misread its thousands separators as decimal points; create it again after ALTER SESSION SET NLS_NUMERIC_CHARACTERS='.,'"
     )]
     DecimalComma { file: String, printed: String },
     #[error(
@@ -185,6 +187,9 @@ fn parse_one(file: &str, text: &str, layout: Layout, notes: &[String]) -> Result
     // Oracle makes Statspack's report as text only.
     let kind = kind(&page).filter(|&kind| !(is_html && kind == ReportKind::Sp));
     let kind = kind.ok_or_else(|| not_a_report_error(file, text, &page, is_html))?;
+    if let Some(printed) = comma::decimal(text) {
+        return Err(AwrError::DecimalComma { file: file.to_owned(), printed: printed.to_owned() });
+    }
     if page.tables.is_empty() {
         let why = match text.trim().len() {
             0..2000 => "it ends behind its title".to_owned(),
@@ -247,7 +252,7 @@ fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
     let io = io::read(page, &release);
     let mut notes = page.notes.clone();
     notes.extend(shifted);
-    notes.extend(io.note.map(str::to_owned));
+    notes.extend(io.notes);
     let histograms = histogram::read(page, &mut notes);
     if !page.is_ended && kind != ReportKind::Excerpt {
         notes.push(
@@ -255,7 +260,8 @@ fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
                 .to_owned(),
         );
     }
-    Report {
+    let parameters = host::parameters(page, &mut notes);
+    let mut report = Report {
         kind,
         is_whole: page.is_ended,
         cpu: host::cpu(page, &mut header),
@@ -281,10 +287,12 @@ fn extract(mut page: ParsedReport, kind: ReportKind) -> Report {
         sql_by_reads: top_reads::statements(page),
         interconnect_pings: interconnect::pings(page, &release),
         memory: host::memory(page),
-        parameters: host::parameters(page),
+        parameters,
         notes,
         ..Report::default()
-    }
+    };
+    unread::note(page, &mut report);
+    report
 }
 
 /// Finds the kind of a report by its title, else by its sections.

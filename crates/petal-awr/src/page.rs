@@ -82,6 +82,8 @@ pub struct ParsedReport {
     /// Set if the report's end was seen, so that nothing is missing.
     pub is_ended: bool,
     pub notes: Vec<String>,
+    /// Sections with rows, read or not.
+    pub printed: Vec<(Topic, Arc<str>)>,
     cells: usize,
     is_closed: bool,
 }
@@ -96,6 +98,10 @@ impl ParsedReport {
         let is_second =
             table.topic == Topic::Database && self.tables_of(Topic::LoadProfile).next().is_some();
         self.cells += table.rows.cells();
+        let has_digit = |cell: &str| cell.bytes().any(|byte| byte.is_ascii_digit());
+        if table.rows.iter().any(|row| row.cells().any(has_digit)) {
+            self.prints(table.topic, &table.title);
+        }
         if is_second {
             self.note("the file holds another report behind this one, which was not read");
         } else if self.cells > CELLS_MAX {
@@ -138,6 +144,13 @@ impl ParsedReport {
         }
         table.rows = rows;
         self.push(table)
+    }
+
+    /// Remembers that a section has rows.
+    pub fn prints(&mut self, topic: Topic, title: &Arc<str>) {
+        if !self.printed.iter().any(|(known, at)| *known == topic && at == title) {
+            self.printed.push((topic, title.clone()));
+        }
     }
 
     /// Looks for the report's end and remarks in a line outside of tables.

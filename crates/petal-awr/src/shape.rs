@@ -191,9 +191,11 @@ fn without_markup(markup: &str) -> String {
 /// Decides the layout: text reports have lines of dashes over their columns, and copies of HTML
 /// have none.
 fn layout(text: &str) -> Layout {
-    let (mut dashes, mut tabs, mut bars) = (0, 0, 0);
+    let (mut dashes, mut tabs, mut bars, mut rules) = (0, 0, 0, 0);
     for line in text.lines() {
         let cells = |mark: char| line.split(mark).filter(|cell| !cell.trim().is_empty()).count();
+        // A Markdown table has a line of dashes and bars; the text in a page may have tables too.
+        rules += usize::from(line.contains("-|") || line.contains("- |"));
         if grid::columns_of_dashes(line) > 1 {
             dashes += 1;
         } else if line.contains('|') && cells('|') > 1 {
@@ -202,7 +204,7 @@ fn layout(text: &str) -> Layout {
             tabs += 1;
         }
     }
-    if dashes > 0 || tabs + bars < 2 {
+    if dashes > rules || tabs + bars < 2 {
         Layout::Dashes
     } else if bars > tabs {
         Layout::Bars

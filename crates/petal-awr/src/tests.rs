@@ -428,5 +428,6 @@ use super::figure::number;
 
 mod every_number;
 mod forms;
+mod impossible;
 mod independent;
 mod layouts;

@@ -150,6 +150,9 @@ impl TextReader<'_> {
             ReportSection::Head => HEAD.into(),
             _ => title.into(),
         };
+        if let Some(topic) = topic.filter(|topic| !topic.is_labelled() && has_rows(&lines)) {
+            self.page.prints(topic, &title);
+        }
         let labelled = |line: &&&str| match topic {
             None => is_snapshot_line(line) || line.contains("Num CPUs:"),
             Some(topic) => topic.is_labelled() && !line.is_empty(),
@@ -201,6 +204,13 @@ impl TextReader<'_> {
 /// title is one, since headings may have two lines.
 fn is_text(line: &str) -> bool {
     !line.trim_matches(['-', '~', ' ']).is_empty() && !is_running_title(line)
+}
+
+/// True if a line below one of dashes has a digit.
+fn has_rows(lines: &[&str]) -> bool {
+    let is_rule = |line: &str| grid::columns_of_dashes(line) > 0 && !grid::is_end(line);
+    let mut below = lines.iter().skip_while(|line| !is_rule(line));
+    below.any(|line| !line.starts_with('-') && line.bytes().any(|byte| byte.is_ascii_digit()))
 }
 
 /// True for a title line that also has the database and the snapshots.

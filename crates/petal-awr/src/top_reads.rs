@@ -5,6 +5,8 @@ use super::page::{PageTable, ParsedReport, TableRow, cell};
 use super::report::{SegmentReads, SqlReads};
 use super::topic::Topic;
 
+/// Headings of a statement's ID, in later and earlier releases.
+pub const SQL_IDS: [&str; 3] = ["sqlid", "oldhashvalue", "hashvalue"];
 const READS: [&str; 2] = ["physicalreads", "physicalrds"];
 
 pub fn segments(page: &ParsedReport) -> Vec<SegmentReads> {
@@ -33,7 +35,7 @@ pub fn statements(page: &ParsedReport) -> Vec<SqlReads> {
 }
 
 fn statements_of(table: &PageTable) -> Vec<SqlReads> {
-    let Some(id) = table.column(&["sqlid", "oldhashvalue", "hashvalue"]) else { return Vec::new() };
+    let Some(id) = table.column(&SQL_IDS) else { return Vec::new() };
     let of_row = |row: TableRow<'_>| {
         let found = SqlReads {
             sql_id: Figure::text(cell(row, Some(id)), &table.title)?,

@@ -3,13 +3,14 @@
 
 pub mod checks;
 mod find;
+mod forms;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::events;
 use super::figure::Figure;
-use super::law::{self, form::Form};
+use super::law;
 use super::report::{LoadLine, LoadProfile, Report};
 
 use checks::{Checks, Doubtful};
@@ -149,7 +150,7 @@ fn checks(report: &Report) -> Checks<'_> {
 
 /// Makes figures that break a law unknown, and notes both sides.
 pub fn apply(report: &mut Report) {
-    forms(report);
+    forms::apply(report);
     let found = checks(report);
     let doubts = law::doubts(&found.all);
     if doubts.is_empty() {
@@ -186,31 +187,6 @@ pub fn apply(report: &mut Report) {
         [&mut report.top_events, &mut report.foreground_events, &mut report.background_events];
     lists.into_iter().flatten().for_each(events::average);
     report.notes.extend(notes);
-}
-
-/// Makes header fields unknown that do not have their form, and lines of the load profile that are
-/// shifted.
-fn forms(report: &mut Report) {
-    let is_shifted =
-        |line: &&mut LoadLine| line.per_second.is_none() && line.per_transaction.is_some();
-    if !report.spans_restart {
-        for line in report.load_profile.lines_mut().into_iter().filter(is_shifted) {
-            if let Some(shifted) = line.per_transaction.take() {
-                let (section, printed) = (&shifted.section, shifted.shown());
-                report.notes.push(format!("{section}: {printed} is shifted, and not read"));
-            }
-        }
-    }
-    let header = &mut report.header;
-    let fields =
-        [("release", &mut header.release, Form::Release), ("RAC", &mut header.rac, Form::YesNo)];
-    for (name, figure, form) in fields {
-        // Several instances have several releases.
-        let fits = |figure: &Figure| figure.shown().split('+').all(|part| form.fits(part));
-        if let Some(wrong) = figure.take_if(|figure| !fits(figure)) {
-            report.notes.push(format!("{}: {name} unknown: {:?}", wrong.section, wrong.shown()));
-        }
-    }
 }
 
 /// Figures that laws may forget.

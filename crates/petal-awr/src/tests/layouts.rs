@@ -210,7 +210,7 @@ fn a_decimal_comma_is_refused() {
     ] {
         let error = of(name, printed);
         let reads = printed[1].trim_end_matches(" (mins)").trim_matches(['<', '>']);
-        assert!(error.contains(&format!("reads {reads}, with a decimal comma")), "{error}");
+        assert!(error.contains(&format!("prints {reads}, with a decimal comma")), "{error}");
         assert!(error.contains("NLS_NUMERIC_CHARACTERS='.,'"), "{error}");
     }
     // An unreadable value does not mean a decimal comma.

@@ -386,6 +386,10 @@ fn cells<'l>(rule: &DashedLine, line: &CharacterLine<'l>) -> Option<Vec<&'l str>
         while at > 0 && from > taken_to && line.has_text_at(from) && line.has_text_at(from - 1) {
             from -= 1;
         }
+        if !line.slice(taken_to, from).trim().is_empty() {
+            // A word between two columns belongs to neither.
+            return None;
+        }
         let is_last = at + 1 == rule.spans.len();
         let mut to = if is_last { usize::MAX } else { span.to };
         if !is_last && line.has_text_at(to) && line.has_text_at(to.saturating_sub(1)) {
@@ -396,7 +400,10 @@ fn cells<'l>(rule: &DashedLine, line: &CharacterLine<'l>) -> Option<Vec<&'l str>
             {
                 return None;
             }
-            to = begin;
+            // A number that ends before the next column is this one's.
+            let next = rule.spans.get(at + 1).map_or(to, |next| next.from);
+            let end = (to..=next).find(|&place| !line.has_text_at(place));
+            to = end.filter(|_| begin >= span.from).unwrap_or(begin);
         }
         cells.push(line.slice(from, to).trim());
         taken_to = to;

@@ -146,7 +146,7 @@ fn reason(error: AwrError) -> String {
         AwrError::Cut { width, .. } => format!("its lines were cut at {width} characters"),
         AwrError::Empty { why, .. } => why,
         AwrError::DecimalComma { printed, .. } => {
-            format!("it was printed with a decimal comma: its elapsed time reads {printed}")
+            format!("it was printed with a decimal comma, such as {printed}")
         }
         AwrError::Internal { message, .. } => format!("a fault of petal's: {message}"),
     }

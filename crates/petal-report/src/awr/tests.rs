@@ -163,7 +163,7 @@ fn waits() {
     awr_10g.txt: read_event=db file sequential read read_waits=39812345 read_us=1253.38 log_sync_us=11111.1 write_us=250 log_write_us=3000 cpu_idle_pct=1.9337 top_event=db file sequential read
     awr_11204.txt: read_event=db file sequential read read_waits=80000 read_us=3000 log_sync_us= write_us= log_write_us= cpu_idle_pct= top_event=db file sequential read
     awr_12c.txt: read_event=db file sequential read read_waits=179254321 read_us=201.953 log_sync_us=700 write_us=250.772 log_write_us=610 cpu_idle_pct=93.8 top_event=db file sequential read
-    awrpdb_19c.txt: read_event=db file sequential read read_waits=181442001 read_us=90.9602 log_sync_us=311.2 write_us=0.74022 log_write_us=205.1 cpu_idle_pct= top_event=DB CPU
+    awrpdb_19c.txt: read_event=db file sequential read read_waits=181442001 read_us=90.9602 log_sync_us=311.2 write_us=0.74022 log_write_us=205.1 cpu_idle_pct= top_event=db file sequential read
     awrg_11g.txt: read_event=db file sequential read read_waits=29400100 read_us=1200 log_sync_us= write_us= log_write_us= cpu_idle_pct= top_event=db file sequential read
     awrg_one.txt: read_event=db file sequential read read_waits=14400200 read_us=500 log_sync_us=1597.34 write_us= log_write_us= cpu_idle_pct=75 top_event=db file sequential read
     awr_11g.html: read_event=db file sequential read read_waits=29988001 read_us=589.569 log_sync_us=1999.33 write_us=400 log_write_us=819.672 cpu_idle_pct=83.9 top_event=db file sequential read

@@ -42,7 +42,7 @@ pub fn rows(rule: &DashedLine, lines: &[&str], topic: Option<Topic>) -> AlignedR
         } else if let Some(row) = shifted(rule, line, &numeric) {
             all.moved += 1;
             all.rows.extend(row);
-        } else if is_checked {
+        } else if is_checked || topic == Some(Topic::LoadProfile) && !line.contains('%') {
             all.refused += 1;
         }
     }
@@ -101,7 +101,7 @@ fn exact_ends(spans: &[ColumnSpan], line: &str, row: &[&str], numeric: &[usize])
         let (Some(span), Some(cell)) = (spans.get(at), row.get(at)) else { continue };
         while words.next_if(|end| *end + 1 < span.to).is_some() {}
         if !cell.is_empty() {
-            let end = words.peek().filter(|end| **end <= span.to && is_figure(cell))?;
+            let end = words.peek().filter(|end| **end <= span.to + 1 && is_figure(cell))?;
             exact += usize::from(*end == span.to);
         }
     }
