@@ -232,6 +232,7 @@ pub fn parameters(page: &ParsedReport, notes: &mut Vec<String>) -> Vec<ReportPar
                             lengthen(figure, rest);
                         } else {
                             notes.push(format!("{}: {rest} is of no parameter", table.title));
+                            is_kept = false;
                         }
                     }
                 }

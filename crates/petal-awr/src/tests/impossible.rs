@@ -69,6 +69,8 @@ db_create_file_dest           /u00/app/oracle/oradata/
 dml_locks                     2496                     512
 sga_target                    1073741824
                               /x/trace
+                              /of/another/parameter/01
+                              .ctl
           -------------------------------------------------------------
 ";
 
