@@ -19,6 +19,8 @@ pub fn apply(report: &mut Report) {
         }
     }
     let header = &mut report.header;
+    let is_name = |figure: &Figure| figure.shown().starts_with(char::is_alphabetic);
+    unless(&mut header.db, "database", is_name, &mut report.notes);
     let fields = [
         ("release", &mut header.release, Form::Release),
         ("RAC", &mut header.rac, Form::YesNo),

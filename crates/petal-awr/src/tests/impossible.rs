@@ -49,11 +49,12 @@ fn a_block_has_a_size_that_oracle_has() {
 }
 
 #[test]
-fn a_time_has_the_form_of_one() {
+fn a_time_and_a_name_have_their_form() {
     let mut report = sample("awr_12c.txt");
+    report.header.db = Figure::text("58,744.58", &"Database Summary".into());
     report.header.begin_time = Figure::text("134 05-Apr-15 03:00:21", &"report header".into());
     laws::apply(&mut report);
-    assert_eq!(report.header.begin_time, None);
+    assert_eq!((&report.header.begin_time, &report.header.db), (&None, &None));
     assert!(has_note(&report, "begin unknown: \"134 05-Apr-15 03:00:21\""), "{:?}", report.notes);
 }
 
