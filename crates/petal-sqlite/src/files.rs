@@ -34,8 +34,9 @@ const SHM: &str = "-shm";
 const JOURNAL: &str = "-journal";
 const WAL_MAGIC: [[u8; 4]; 2] = [[0x37, 0x7f, 0x06, 0x82], [0x37, 0x7f, 0x06, 0x83]];
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
-/// The index of a WAL grows by as much.
-const SHM_BYTES: u64 = 32 << 10;
+/// The index of a WAL has three bytes when its first connection opens, and grows by as much.
+const SHM_BEGUN_BYTES: u64 = 3;
+const SHM_STEP_BYTES: u64 = 4096;
 
 impl FileFormat for SqliteFormat {
     const ENDING: &'static str = ".db";
@@ -159,11 +160,13 @@ fn side_at(path: &Path, side: &str) -> Result<SideFile> {
 }
 
 fn is_sqlites(path: &Path, side: &str, about: &fs::Metadata) -> io::Result<SideFile> {
-    if !about.is_file() || about.nlink() != 1 {
+    // No name is left of one that SQLite removes meanwhile.
+    if !about.is_file() || about.nlink() > 1 {
         return Ok(SideFile::Foreign);
     }
     // The lock bytes of SQLite's -shm are those of this process: no descriptor of it is opened here.
-    if about.len() == 0 || (side == SHM && about.len().is_multiple_of(SHM_BYTES)) {
+    let is_index = about.len() == SHM_BEGUN_BYTES || about.len().is_multiple_of(SHM_STEP_BYTES);
+    if about.len() == 0 || (side == SHM && is_index) {
         return Ok(SideFile::Sqlite(FileId::from(about)));
     }
     let mut begin = [0; 8];
@@ -191,5 +194,25 @@ mod tests {
         bytes[68..72].copy_from_slice(&APPLICATION_ID.to_be_bytes());
         assert_eq!(parse_header(&bytes), Some((8192, 77)));
         assert_eq!(parse_header(&bytes[..50]), None);
+    }
+
+    #[test]
+    fn files_that_sqlite_makes_and_removes_at_this_moment_are_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("petal1.db");
+        let open = || rusqlite::Connection::open(&path).unwrap();
+        open().pragma_update(None, "journal_mode", "wal").unwrap();
+        std::thread::scope(|scope| {
+            let at_work = scope.spawn(|| {
+                for number in 0..300 {
+                    open().execute_batch(&format!("CREATE TABLE t{number} (a)")).unwrap();
+                }
+            });
+            while !at_work.is_finished() {
+                assert_eq!(SqliteFormat.foreign_side(&path).unwrap(), None);
+            }
+        });
+        fs::write(with_suffix(&path, SHM), "words of somebody").unwrap();
+        assert_eq!(SqliteFormat.foreign_side(&path).unwrap(), Some(with_suffix(&path, SHM)));
     }
 }
