@@ -341,7 +341,7 @@ impl Provable for Place<'_> {
         !self.target.commits.1
     }
 
-    /// One server of MariaDB or MySQL for all tests counts the work of all.
+    /// True for MariaDB and MySQL: all tests share one server, whose counters include the work of every test.
     fn is_shared(&self) -> bool {
         (self.target.url)(&self.work).starts_with("mysql")
     }

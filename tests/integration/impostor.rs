@@ -168,7 +168,7 @@ fn a_user_who_takes_postgresqls_port_in_an_outage_gets_no_password() {
             got_nothing(&work, &said, words);
         }
     }
-    // As while petal restarts the server: an engine that is opened anew knows the first login.
+    // As while petal restarts the server: a second engine of the same process knows the first login.
     let loaded = || crate::engine_postgres::open(&url).loaded();
     loaded().unwrap();
     let work = Workplace::new();

@@ -119,7 +119,7 @@ fn a_pipe_for_a_settings_file_or_a_lock_holds_nothing_up() {
     // Also before petal knows whose it is.
     pipe(&work.path("slob.conf"));
     work.petal(["check"]).exits(2).telling(&["slob.conf", "not a regular file"]);
-    // Whoever made a link chose the file; one of another user's is in a folder of the caller's.
+    // A link's maker chooses the file; here another user made one in the caller's folder.
     fs::remove_file(work.path("slob.conf")).unwrap();
     work.write("own.conf", "UPDATE_PCT=0\n");
     symlink("own.conf", work.path("slob.conf")).unwrap();

@@ -13,7 +13,7 @@ const ALL_HOURS_MIN: usize = 6;
 /// Minutes of the clock that hours may differ by to be the same.
 const SAME_HOUR_MIN: i32 = 30;
 /// A median absolute deviation as a standard deviation, of values that are normally distributed.
-const MAD_TO_SIGMA: f64 = 1.4826;
+pub(crate) const MAD_TO_SIGMA: f64 = 1.4826;
 /// Deviations from which on a value is an outlier.
 const SIGMAS: f64 = 3.5;
 /// The smallest outlier of a figure that hardly moves, as a share of its median.

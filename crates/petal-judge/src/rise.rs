@@ -2,14 +2,12 @@
 //! load; the noise of the other hours is the measure. Knows names and values alone.
 
 use crate::estimate::median;
-use crate::over_time::{ReportMoment, is_same_hour};
+use crate::over_time::{MAD_TO_SIGMA, ReportMoment, is_same_hour};
 
 /// Values of other hours that a usual value needs.
 const OTHERS_MIN: usize = 6;
 /// Values of the same hour on other days from which on they count.
 const SAME_HOURS_MIN: usize = 3;
-/// A median absolute deviation as a standard deviation, of values that are normally distributed.
-const MAD_TO_SIGMA: f64 = 1.4826;
 /// Share of sorted values below one standard deviation over the median.
 const ONE_SIGMA: f64 = 0.84;
 /// The smallest noise, as a share of the median.
@@ -57,12 +55,6 @@ pub struct RiseShare {
     pub name: String,
     pub value: f64,
     pub usual: f64,
-}
-
-impl Rise {
-    pub fn more(&self) -> f64 {
-        self.value - self.usual
-    }
 }
 
 impl RiseShare {
@@ -114,11 +106,12 @@ fn rise(moments: &[ReportMoment], loads: &[f64], total: &Total, at: usize) -> Op
     if lead <= SIGMAS_OF_TOTAL && whole <= SIGMAS_OF_PART {
         return None;
     }
+    // A part may rise while the others fall.
     let more = (value - usual.value).max(shares.first().map_or(0.0, RiseShare::more));
     for shares in [&mut shares, &mut classes] {
         shares.retain(|share| share.more() >= SHARE_MIN * more);
     }
-    Some(Rise { at, value, usual: value - more, shares, classes, sigmas: lead.max(whole) })
+    Some(Rise { at, value, usual: usual.value, shares, classes, sigmas: lead.max(whole) })
 }
 
 /// Returns a part's share of a rise, if the part's own rise is more than noise.

@@ -176,7 +176,7 @@ fn is_sqlites(path: &Path, side: &str, about: &fs::Metadata) -> io::Result<SideF
         JOURNAL => begin == JOURNAL_MAGIC || begin == [0; 8],
         _ => false,
     };
-    // It may have been made anew, and be empty still, since the look at its length.
+    // SQLite may have made a new one since the look at its length, which is still empty.
     let is_own = read == 0 || is_own && read == begin.len();
     Ok(if is_own { SideFile::Sqlite(FileId::from(about)) } else { SideFile::Foreign })
 }

@@ -513,7 +513,9 @@ fn no_report_that_a_database_made_breaks_a_law() {
         }
         let before = report.notes.len();
         laws::apply(&mut report);
-        let notes = report.notes.iter().skip(before).filter(|note| !note.ends_with("is no count"));
+        // Cut by Oracle; see `check`.
+        let is_cut = |note: &str| note.contains("Histogram") && note.ends_with("is no count");
+        let notes = report.notes.iter().skip(before).filter(|note| !is_cut(note));
         broken.extend(notes.map(|note| format!("{name}: {note}")));
     }
     for (law, (checks, broken)) in counts {

@@ -201,7 +201,7 @@ mod tests {
         let found = &of(&reports)[0];
         let [(what, rise)] = &found.rises[..] else { panic!("{:?}", found.rises) };
         assert_eq!((*what, rise.at), ("active sessions", 4));
-        assert!((rise.more() - 10.0).abs() < 0.01, "{rise:?}");
+        assert!((rise.value - rise.usual - 10.0).abs() < 0.01, "{rise:?}");
         let [share] = &rise.shares[..] else { panic!("{rise:?}") };
         assert_eq!((share.name.as_str(), share.more()), ("enq: TX - row lock contention", 10.0));
         assert_eq!(rise.classes[0].name, "Application");

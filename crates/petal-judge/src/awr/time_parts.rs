@@ -92,13 +92,16 @@ fn parts_of(reports: &[&Report], of: fn(&Report) -> TimeParts) -> Vec<TotalPart>
     names.into_keys().map(part).collect()
 }
 
-/// Active sessions by event, and by class.
+/// Active sessions by event, and by class. Without DB time in any of the reports, the total is the sum
+/// of the events in all: two sources would differ by more than a rise.
 pub fn sessions(reports: &[&Report]) -> Total {
-    let parts = parts_of(reports, events);
-    let sum = |at: usize| parts.iter().filter_map(|part| part.values.get(at)).sum::<f64>();
-    let values = reports.iter().enumerate();
-    let values = values.map(|(at, report)| value(report, "aas").or_else(|| Some(sum(at))));
-    Total { values: values.collect(), parts, classes: parts_of(reports, classes) }
+    let printed: Vec<Option<f64>> = reports.iter().map(|report| value(report, "aas")).collect();
+    let sum = |report: &&Report| events(report).into_values().reduce(|sum, part| sum + part);
+    let values = match printed.iter().any(Option::is_some) {
+        true => printed,
+        false => reports.iter().map(sum).collect(),
+    };
+    Total { values, parts: parts_of(reports, events), classes: parts_of(reports, classes) }
 }
 
 /// Busy processors of the host, by whose they are.
@@ -139,9 +142,16 @@ mod tests {
             "DB CPU 1.017, db file parallel write 0.000, db file sequential read 8.657, \
              log file parallel write 0.000, log file switch completion 0.117, log file sync 0.498"
         );
-        // Without DB time the parts are the sum.
-        let total = sessions(&[&report]);
+        // Without DB time in any report the total is the sum; a report without events has none.
+        let (mut empty, with_total) = (report.clone(), sample("sp_11g.txt"));
+        empty.foreground_events.clear();
+        empty.top_events.clear();
+        empty.load_profile = Default::default();
+        let total = sessions(&[&report, &empty]);
         assert!((total.values[0].unwrap() - 10.288).abs() < 0.001, "{:?}", total.values);
+        assert_eq!(total.values[1], None);
+        let mixed = sessions(&[&report, &with_total]).values;
+        assert_eq!(mixed, [None, value(&with_total, "aas")]);
         let mut idle = report.foreground_events[0].clone();
         "SQL*Net message from client".clone_into(&mut idle.name);
         report.foreground_events.push(idle);

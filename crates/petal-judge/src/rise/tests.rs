@@ -141,6 +141,21 @@ fn work_of_every_night_and_a_higher_load_are_usual() {
 }
 
 #[test]
+fn the_usual_value_stays_that_of_the_total_while_other_parts_fall() {
+    let mut day = days(11, 1, 0.02, None);
+    let (work, lock) = ([8.0; 24], [0.0; 24]);
+    let [mut work, mut lock] = [work, lock].map(Vec::from);
+    (work[15], lock[15]) = (1.0, 10.0);
+    day.total.values = work.iter().zip(&lock).map(|(one, other)| Some(one + other)).collect();
+    let part = |name: &str, values| TotalPart { name: name.to_owned(), values };
+    day.total.parts = vec![part("work", work), part("lock", lock)];
+    day.loads.fill(1.0);
+    let rise = found(&day).unwrap();
+    assert_eq!((rise.at, rise.value, rise.usual), (15, 11.0, 8.0));
+    assert_eq!((rise.shares[0].name.as_str(), rise.shares[0].more()), ("lock", 10.0));
+}
+
+#[test]
 fn a_rise_that_no_part_explains_has_no_share() {
     let mut day = days(9, 1, 0.05, None);
     day.total.values[20] = Some(30.0);

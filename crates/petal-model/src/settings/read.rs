@@ -237,7 +237,7 @@ impl File {
 fn read_text(path: &Path, is_named: bool) -> Result<String, String> {
     let opened = match is_named {
         true => files::named(path),
-        // Whoever made a link chose the file.
+        // A link's maker chooses the file, and may be another user.
         false => Folder::of_path(path).and_then(|(folder, name)| folder.read(name)),
     };
     let file = opened.map_err(files::in_words).map_err(|error| error.to_string())?;

@@ -76,8 +76,8 @@ fn text(of: &ReportsOverTime, lay_out: impl Fn(&Table) -> String) -> String {
 pub fn rises(of: &ReportsOverTime) -> Vec<String> {
     if of.rises.is_empty() {
         return vec![
-            "none: active sessions and busy processors are as usual, or there are too few reports \
-             to compare"
+            "none: no rise of active sessions or of busy processors exceeds the noise, or too few \
+             reports have these figures"
                 .to_owned(),
         ];
     }
@@ -91,14 +91,14 @@ fn rise_text(found: &OverTime, what: &str, rise: &Rise) -> String {
         shown.collect::<Vec<_>>().join(", ")
     };
     let mut text = format!(
-        "{}: {} more {what} than usual ({}): ",
+        "{}: {} {what}, usually {}; ",
         moment(found, rise.at),
-        rate(rise.more()),
+        rate(rise.value),
         rate(rise.usual)
     );
     text.push_str(&match rise.shares.is_empty() {
         true => "cause unknown".to_owned(),
-        false => shares(&rise.shares),
+        false => format!("more than usual: {}", shares(&rise.shares)),
     });
     if !rise.classes.is_empty() {
         text.push_str(&format!("; by class: {}", shares(&rise.classes)));

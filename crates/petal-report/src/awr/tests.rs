@@ -470,8 +470,8 @@ fn rises_are_shown_with_their_causes() {
     figure  unit      n  median  lowest  highest  highest at  outliers
     ------  --------  -  ------  ------  -------  ----------  --------
     aas     sessions  1    1.00    1.00     1.00  a.txt              -
-    worst hour   a.txt: 11.6 more active sessions than usual (3.10): enq: TX - row lock contention 11.0,
-                 DB CPU 0.50; by class: Application 11.0
-    also         a.txt: 11.6 more busy processors than usual (3.10): cause unknown
+    worst hour   a.txt: 14.7 active sessions, usually 3.10; more than usual: enq: TX - row lock
+                 contention 11.0, DB CPU 0.50; by class: Application 11.0
+    also         a.txt: 14.7 busy processors, usually 3.10; cause unknown
     ");
 }
