@@ -38,6 +38,7 @@ pub struct RunMeasurements {
     pub counted_until: Option<CountedUntil>,
     pub os: Option<OsInterval>,
     pub os_ranges: GaugeRanges,
+    pub os_intervals: u64,
     pub os_seconds: Vec<SecondSeen>,
     pub lost: Vec<SessionLost>,
     /// Database's own report of the run.
@@ -125,7 +126,7 @@ pub fn run(
         whole: Whole {
             sum: measured.os.unwrap_or_default(),
             ranges: measured.os_ranges,
-            intervals: measured.os_seconds.len() as u64,
+            intervals: measured.os_intervals,
         },
         seconds: measured.os_seconds,
         ..seen

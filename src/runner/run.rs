@@ -718,6 +718,13 @@ fn close<'scope, 'env>(
     }
     gaps.append(&mut closing.gaps);
     let watched = sampler.take_watching();
+    let (os_ranges, os_intervals) =
+        watched.as_ref().map(|it| (it.ranges, it.intervals)).unwrap_or_default();
+    let os_seconds = watched.map_or(Ok(Vec::new()), |it| it.seconds(job.folder));
+    let os_seconds = os_seconds.unwrap_or_else(|error| {
+        gaps.push(format!("no seconds of the operating system: {error}"));
+        Vec::new()
+    });
     let mut known = assemble::details_known(job, prepared);
     facts.into_iter().for_each(|proof| known.keep_facts(proof));
     RunMeasurements {
@@ -728,8 +735,9 @@ fn close<'scope, 'env>(
         counters,
         counted_until,
         os: os.map(|(closing, opening)| closing.since(&opening)),
-        os_ranges: watched.as_ref().map(|watched| watched.ranges).unwrap_or_default(),
-        os_seconds: watched.map(|watched| watched.seconds).unwrap_or_default(),
+        os_ranges,
+        os_intervals,
+        os_seconds,
         lost: standing.lost,
         server_reports,
         details: Details {

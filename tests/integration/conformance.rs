@@ -610,7 +610,7 @@ targets! {
     postgres_server: super::postgres::POSTGRES;
     #[cfg(feature = "postgres")]
     postgres_client: super::postgres::POSTGRES_CLIENT;
-    #[ignore = "a proxy of five seconds cuts longer statements, such as CHECKPOINT, so that three promises fail; `cargo test --test integration behind_proxy -- --ignored`"]
+    #[ignore = "once more, through HAProxy: see docs/testing.md"]
     #[cfg(feature = "postgres")]
     postgres_behind_proxy: super::postgres::POSTGRES_BEHIND_PROXY;
     #[cfg(feature = "mysql")]

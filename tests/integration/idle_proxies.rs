@@ -80,6 +80,28 @@ fn a_load_and_a_run_outlast_a_proxy_that_closes_idle_connections() {
     }
 }
 
+/// Settling waits for somebody's lock for longer than HAProxy waits, as a CHECKPOINT or an index may take.
+#[test]
+fn a_statement_outlasts_a_proxy_that_closes_idle_connections() {
+    if !is_there() || !server_postgres::is_there() {
+        return;
+    }
+    let (server, work) = (server_postgres::shared(), Workplace::new());
+    let (url, proxy) = (server.tcp_url("slow_statement"), HaProxy::before(server.port));
+    let slow = url.replace(&format!(":{}/", server.port), &format!(":{}/", proxy.port));
+    work.petal(["setup", "-s", "1", "--scale", "1024", "--db", &url]).exits(0);
+    let mut other = server.client("slow_statement");
+    other.batch_execute("BEGIN; LOCK TABLE petal1.cf1 IN SHARE UPDATE EXCLUSIVE MODE").unwrap();
+    let mut run = work.petal(["run", "-s", "1", "--work-loop", "10", "--db", &slow]).start();
+    let waiting = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'VACUUM petal1%' AND state = 'active' \
+                   AND datname = 'slow_statement' AND now() - query_start > interval '7 s'";
+    until("VACUUM waits", || {
+        run.has_ended() || !server.client("slow_statement").query(waiting, &[]).unwrap().is_empty()
+    });
+    other.batch_execute("COMMIT").unwrap();
+    run.ends().exited(0);
+}
+
 #[test]
 fn a_load_and_a_run_on_mysql_outlast_a_proxy_that_closes_idle_connections() {
     if is_there() && server_mysql::is_there() {

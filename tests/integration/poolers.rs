@@ -48,11 +48,11 @@ fn pgpool_is_named_before_a_copy_hangs() {
     if !pgpool_is_there() {
         return;
     }
-    shared().database("behind_pgpool");
+    load(&shared().url("behind_pgpool"), 1);
     let pooler = shared().pgpool();
     let url = format!("postgres://petal@127.0.0.1:{}/behind_pgpool", pooler.port);
-    for call in ["setup", "check"] {
-        let refused = Workplace::new().petal([call, "--db", &url]).exits(3);
+    for call in [&["setup", "--replace"][..], &["check"], &["run", "--work-loop", "5"]] {
+        let refused = Workplace::new().petal(call.iter().chain(&["--db", &url])).exits(3);
         refused.telling(&["pgpool answers, a connection pooler", "connect to the server itself"]);
     }
 }

@@ -165,7 +165,7 @@ const LIMITS: &[Words] = &[
         "event trigger",
         &["CREATE FUNCTION refuse_all() RETURNS event_trigger LANGUAGE plpgsql AS \
            $$ BEGIN RAISE 'not on Sundays'; END $$; CREATE EVENT TRIGGER refused_all ON ddl_command_start \
-           EXECUTE FUNCTION refuse_all()"],
+           WHEN TAG IN ('CREATE SCHEMA', 'CREATE TABLE') EXECUTE FUNCTION refuse_all()"],
         &["event triggers: refused_all"],
     ),
     (

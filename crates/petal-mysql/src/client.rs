@@ -238,7 +238,7 @@ impl Client {
         let Some(conn) = self.conn.as_mut().filter(|_| !self.is_over) else {
             return Err(Error::Silent("the connection is closed".to_owned()));
         };
-        let error: Error = match self.wait.wait(question(conn)) {
+        let error: Error = match self.wait.wait(question(conn), &|| ()) {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => error.into(),
             Err(WaitFailure::Interrupted) => return Err(Error::Interrupted),

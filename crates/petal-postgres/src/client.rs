@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use tokio::time::timeout;
 use tokio_postgres::error::{DbError, SqlState};
 use tokio_postgres::types::ToSql;
@@ -218,7 +218,7 @@ impl Client {
         parameters: Parameters<'_>,
     ) -> Result<Vec<Row>, Error> {
         let parameters = parameters.iter().map(|&parameter| parameter as &dyn ToSql);
-        let rows = self.wire.wait(async {
+        let rows = self.wire.wait_long(&self.asker, async {
             let mut rows = pin!(self.asker.query_raw(statement, parameters).await?);
             let (mut found, mut size) = (Vec::new(), AnswerSize::default());
             while let Some(row) = rows.next().await.transpose()? {
@@ -237,7 +237,7 @@ impl Client {
         statement: &T,
         parameters: Parameters<'_>,
     ) -> Result<Row, Error> {
-        self.wire.wait(self.asker.query_one(statement, parameters))
+        self.wire.wait_long(&self.asker, self.asker.query_one(statement, parameters))
     }
 
     pub fn execute<T: ?Sized + ToStatement>(
@@ -245,7 +245,7 @@ impl Client {
         statement: &T,
         parameters: Parameters<'_>,
     ) -> Result<u64, Error> {
-        self.wire.wait(self.asker.execute(statement, parameters))
+        self.wire.wait_long(&self.asker, self.asker.execute(statement, parameters))
     }
 
     pub fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
@@ -254,12 +254,12 @@ impl Client {
 
     /// Statements without parameters; several are one transaction.
     pub fn batch_execute(&mut self, sql: &str) -> Result<(), Error> {
-        self.wire.wait(self.asker.batch_execute(sql))
+        self.wire.wait_long(&self.asker, self.asker.batch_execute(sql))
     }
 
     /// Statements without parameters, and the rows and messages that they return, as text.
     pub fn simple_query(&mut self, sql: &str) -> Result<Vec<SimpleQueryMessage>, Error> {
-        let answer = self.wire.wait(async {
+        let answer = self.wire.wait_long(&self.asker, async {
             let mut messages = pin!(self.asker.simple_query_raw(sql).await?);
             let (mut found, mut size) = (Vec::new(), AnswerSize::default());
             while let Some(message) = messages.next().await.transpose()? {
@@ -305,6 +305,24 @@ impl Wire {
         &mut self,
         answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
     ) -> Result<T, Error> {
+        self.drive(answer, &|| ())
+    }
+
+    /// Waits for the answer of a statement that is not a COPY. A proxy keeps the connection meanwhile: it
+    /// sees messages, which the server answers after the statement.
+    fn wait_long<T>(
+        &mut self,
+        asker: &tokio_postgres::Client,
+        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, Error> {
+        self.drive(answer, &|| drop(asker.check_connection().now_or_never()))
+    }
+
+    fn drive<T>(
+        &mut self,
+        answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+        pass_bytes: &dyn Fn(),
+    ) -> Result<T, Error> {
         let Self { connection, is_over, ended_by, wait } = self;
         let mut answer = pin!(answer);
         let driven = poll_fn(|context| {
@@ -324,7 +342,7 @@ impl Wire {
                 Poll::Pending => Poll::Pending,
             }
         });
-        let error = match wait.wait(driven) {
+        let error = match wait.wait(driven, pass_bytes) {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => error,
             Err(WaitFailure::Interrupted) => return Err(Error::Interrupted),

@@ -78,10 +78,13 @@ FROM (SELECT setting, coalesce(pg_catalog.substring(setting,
 WHERE pg_catalog.btrim(setting) <> '' AND NOT pg_catalog.pg_is_in_recovery()
   AND pg_catalog.current_setting('synchronous_commit') NOT IN ('off', 'local')";
 
-/// Refuses a server whose commits wait for standbys that are not connected.
+/// Refuses a server whose commits wait for standbys that are not connected, if the role may know.
 pub fn check_standbys(endpoint: &Endpoint) -> Result<()> {
     let mut client = endpoint.connect_to_look("petal check")?;
-    let rows = client.ask("asking for its synchronous standbys", SYNCHRONOUS, &[])?;
+    let rows = match client.query(SYNCHRONOUS, &[]) {
+        Err(error) if is_refusal(&error) => return Ok(()),
+        rows => rows.map_err(|it| client.error("asking for its synchronous standbys", &it))?,
+    };
     let Some(row) = rows.first() else { return Ok(()) };
     let (names, wanted): (&str, i64) = (row.read(0)?, row.read(1)?);
     match row.read::<Option<i64>>(2)? {
@@ -282,6 +285,7 @@ impl Settling<'_> {
     pub fn run(&self, schemas: &[u32]) -> Result<Settled> {
         let begin = Instant::now();
         let mut client = long_work::open(self.endpoint, "petal settle")?.client;
+        long_work::refuse_pgpool(&mut client)?;
         let is_over = || self.stop.is_requested();
         let mut pay = |work: &mut dyn FnMut(&mut Client) -> Result<bool>| {
             long_work::until_over(self.endpoint, &mut client, &is_over, &|| (), work)

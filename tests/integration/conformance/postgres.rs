@@ -1,7 +1,7 @@
 //! PostgreSQL, with the loop in the server and in petal.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::Mutex;
 
 use petal_model::settings::{LoopSide, RedoStress, Settings};
 
@@ -51,9 +51,11 @@ pub const POSTGRES: Target = Target {
 pub const POSTGRES_BEHIND_PROXY: Target = Target {
     is_there: || idle_proxies::is_there() && server_postgres::is_there(),
     url: |work| {
-        static PROXY: OnceLock<HaProxy> = OnceLock::new();
+        // A case that is alone has another server.
+        static PROXIES: Mutex<BTreeMap<u16, HaProxy>> = Mutex::new(BTreeMap::new());
         let server = server_postgres::shared();
-        let proxy = PROXY.get_or_init(|| HaProxy::before(server.port));
+        let mut proxies = PROXIES.lock().unwrap();
+        let proxy = proxies.entry(server.port).or_insert_with(|| HaProxy::before(server.port));
         let direct = format!(":{}/", server.port);
         server.tcp_url(&own_database(work)).replace(&direct, &format!(":{}/", proxy.port))
     },

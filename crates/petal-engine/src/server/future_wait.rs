@@ -3,6 +3,7 @@
 //! is given up.
 
 use std::future::{Future, poll_fn};
+use std::mem;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -13,6 +14,7 @@ use tokio::time::{Instant, Interval, Sleep, interval_at, sleep, timeout};
 
 use super::liveness::{AbortHandle, ConnectionWatch, SILENCE, TICK, TimeoutPolicy};
 use super::wait_monitor::WaitMonitor;
+use super::waiting::KEEP_ALIVE;
 use crate::waits_now::{Waiter, wait_for};
 
 /// Why a future has no result.
@@ -102,8 +104,13 @@ impl FutureWait {
         self.monitor.as_deref_mut().filter(|_| lives)
     }
 
-    /// Polls the future until it is ready or the connection is given up.
-    pub fn wait<T>(&mut self, future: impl Future<Output = T>) -> Result<T, WaitFailure> {
+    /// Polls the future until it is ready or the connection is given up. Calls `pass_bytes` every
+    /// [`KEEP_ALIVE`] of a wait that the monitor looks after.
+    pub fn wait<T>(
+        &mut self,
+        future: impl Future<Output = T>,
+        pass_bytes: &dyn Fn(),
+    ) -> Result<T, WaitFailure> {
         let Self { runtime, watch, abort_handle, monitor, waiter } = self;
         let _now = waiter.as_ref().map(Waiter::wait);
         let lives = watch.policy == TimeoutPolicy::WhileServerLives;
@@ -114,6 +121,7 @@ impl FutureWait {
         watch.begin_wait();
         let mut future = pin!(future);
         let (mut silence, mut ticks) = (None, None);
+        let (mut passed, mut has_sent) = (Instant::now(), false);
         runtime.block_on(poll_fn(|context| {
             if let Some(reason) = abort_handle.poll_reason(context) {
                 return Poll::Ready(Err(WaitFailure::Silent(reason.to_owned())));
@@ -125,8 +133,13 @@ impl FutureWait {
             if let Some(monitor) = monitor.as_mut().filter(|_| is_tick) {
                 monitor.look(abort_handle);
             }
-            if watch.policy != TimeoutPolicy::UntilAborted
-                && is_long(&mut silence, is_tick, context)
+            // The poll that sends these bytes is not a sign of the server.
+            let is_own = is_tick || mem::take(&mut has_sent);
+            if is_tick && passed.elapsed() >= KEEP_ALIVE {
+                (passed, has_sent) = (Instant::now(), true);
+                pass_bytes();
+            }
+            if watch.policy != TimeoutPolicy::UntilAborted && is_long(&mut silence, is_own, context)
             {
                 watch.on_silence();
             }
@@ -138,16 +151,12 @@ impl FutureWait {
     }
 }
 
-/// Whether nothing happened for [`SILENCE`]. A poll for another reason than its own clock or a tick
-/// means that something did.
-fn is_long(
-    silence: &mut Option<Pin<Box<Sleep>>>,
-    is_tick: bool,
-    context: &mut Context<'_>,
-) -> bool {
+/// Whether nothing happened for [`SILENCE`]. A poll for another reason than its own clock or petal's own
+/// doing means that something did.
+fn is_long(silence: &mut Option<Pin<Box<Sleep>>>, is_own: bool, context: &mut Context<'_>) -> bool {
     let silence = silence.get_or_insert_with(|| Box::pin(sleep(SILENCE)));
     let is_long = silence.as_mut().poll(context).is_ready();
-    if is_long || !is_tick {
+    if is_long || !is_own {
         silence.as_mut().reset(Instant::now() + SILENCE);
         let _ = silence.as_mut().poll(context);
     }

@@ -11,7 +11,7 @@ use crate::Result;
 use crate::threads::Thread;
 
 /// The time between two questions: proxies wait for five seconds and more.
-const PERIOD: Duration = Duration::from_secs(2);
+pub const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
 /// A connection of the driver that is kept in use. It closes when this is dropped.
 pub struct WaitingConnection<C> {
@@ -27,7 +27,7 @@ impl<C: Send + 'static> WaitingConnection<C> {
         let (end, ended) = channel();
         let asked = Arc::downgrade(&client);
         Thread::named("keep-alive").start(move || {
-            while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+            while ended.recv_timeout(KEEP_ALIVE) == Err(RecvTimeoutError::Timeout) {
                 let Some(client) = asked.upgrade() else { return };
                 // A step under way passes bytes itself.
                 if let Some(mut client) = client.try_lock() {

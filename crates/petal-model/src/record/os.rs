@@ -170,7 +170,8 @@ pub(super) fn attach(folder: &Path, run: &mut Run) {
     }
 }
 
-fn seconds(path: &Path) -> Result<Vec<SecondSeen>, RecordError> {
+/// Reads the seconds of a run from their file.
+pub fn seconds(path: &Path) -> Result<Vec<SecondSeen>, RecordError> {
     let mut seconds = Vec::new();
     os_log::read(path, |_, line| {
         if let Some(from_s) = line.from_s {
