@@ -4,7 +4,8 @@
 //! holds. When petal has ended, even by `kill -9`, the kernel closes that end, and the watcher ends
 //! the group. A parent-death signal would reach only the script and not its child processes.
 //!
-//! A process that leaves the group, as a daemon does, is known by a mark in its environment.
+//! A process that leaves the group, as a daemon does, is known by a mark in its environment, and with
+//! another environment as an [orphan](super::orphans) of a neighbour.
 
 use std::fs;
 use std::io;
@@ -15,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use petal_engine::threads::GROUP_MARK;
 use petal_model::files;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
@@ -30,9 +32,6 @@ marked() {
     done
 }
 read -r _; kill -TERM 0; marked "$1" TERM; sleep 2; marked "$1" KILL; kill -KILL 0"#;
-/// Variable with the mark.
-const MARK: &str = "PETAL_GROUP";
-
 /// Process group of a run's scripts. It is created for the first script.
 #[derive(Default)]
 pub struct HookGroup {
@@ -48,7 +47,7 @@ impl HookGroup {
             None => Watcher::start()?,
         };
         let started = watcher.insert(started);
-        command.process_group(started.child.id().cast_signed()).env(MARK, &started.mark);
+        command.process_group(started.child.id().cast_signed()).env(GROUP_MARK, &started.mark);
         Ok(())
     }
 
@@ -78,68 +77,91 @@ impl Watcher {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mark = format!("{}-{}", std::process::id(), now.as_nanos());
         let mut command = Command::new("/bin/sh");
-        let marked = format!("{MARK}={mark}");
+        let marked = format!("{GROUP_MARK}={mark}");
         command.args(["-c", WATCH, "petal", &marked]).env_clear().env("PATH", "/usr/bin:/bin");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(Self { child: command.process_group(0).spawn()?, mark })
     }
 
     fn end(mut self) {
-        let group = self.child.id();
+        let group = Pid::from_child(&self.child);
         // They may have ended in the meantime.
         let signal = |signal| {
-            Pid::from_raw(group.cast_signed())
-                .map(|group| kill_process_group(group, signal).is_ok());
+            let _ = kill_process_group(group, signal);
             for process in marked(&self.mark) {
                 let _ = pidfd_send_signal(process, signal);
             }
         };
-        let has_others = || has_others(group) || marked(&self.mark).next().is_some();
-        if has_others() {
-            signal(Signal::TERM);
-            let began = Instant::now();
-            while has_others() && began.elapsed() < GRACE {
-                thread::sleep(POLL);
-            }
-        }
         // The watcher was not reaped yet, so that no other process can have its number.
+        end_all(signal, || has_others(group) || marked(&self.mark).next().is_some());
         signal(Signal::KILL);
-        let began = Instant::now();
-        while has_others() && began.elapsed() < GRACE {
-            thread::sleep(POLL);
-            signal(Signal::KILL);
-        }
         let _ = self.child.wait();
+    }
+}
+
+/// Ends processes, until none is left or the time is over: first by a request, then by a kill.
+pub(super) fn end_all(signal: impl Fn(Signal), is_any_left: impl Fn() -> bool) {
+    for name in [Signal::TERM, Signal::KILL] {
+        let began = Instant::now();
+        let mut is_sent = false;
+        while is_any_left() && began.elapsed() < GRACE {
+            if name == Signal::KILL || !std::mem::replace(&mut is_sent, true) {
+                signal(name);
+            }
+            thread::sleep(POLL);
+        }
     }
 }
 
 /// The processes with this mark, except the watcher.
 fn marked(mark: &str) -> impl Iterator<Item = OwnedFd> {
-    let marked = format!("{MARK}={mark}").into_bytes();
-    processes().filter_map(move |process| {
+    let marked = format!("{GROUP_MARK}={mark}").into_bytes();
+    ProcessStat::all().filter_map(move |ProcessStat { process, .. }| {
         // The number may be of another process by now: only this handle is signalled.
-        let handle = pidfd_open(Pid::from_raw(process.cast_signed())?, PidfdFlags::empty()).ok()?;
-        let environment = files::read(format!("/proc/{process}/environ")).ok()?;
-        environment.split(|byte| *byte == 0).any(|variable| variable == marked).then_some(handle)
+        let handle = pidfd_open(process, PidfdFlags::empty()).ok()?;
+        let variables = variables(process)?;
+        variables.split(|byte| *byte == 0).any(|variable| variable == marked).then_some(handle)
     })
 }
 
-fn processes() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+/// True if a process was started in some group, or for another purpose of petal's.
+pub(super) fn has_mark(process: Pid) -> bool {
+    variables(process).is_some_and(|variables| {
+        variables.split(|byte| *byte == 0).any(|it| it.starts_with(GROUP_MARK.as_bytes()))
+    })
+}
+
+fn variables(process: Pid) -> Option<Vec<u8>> {
+    files::read(format!("/proc/{process}/environ")).ok()
+}
+
+/// State of a process (<https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>).
+pub(super) struct ProcessStat {
+    pub process: Pid,
+    pub is_alive: bool,
+    pub parent: Option<Pid>,
+    pub group: Option<Pid>,
+}
+
+impl ProcessStat {
+    /// All processes of this host.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        entries.filter_map(|entry| Self::of(entry.file_name().to_str()?.parse().ok()?))
+    }
+
+    fn of(process: i32) -> Option<Self> {
+        let stat = files::system_text(format!("/proc/{process}/stat")).ok()?;
+        let mut fields = stat.rsplit(") ").next()?.split_whitespace();
+        let is_alive = fields.next()? != "Z";
+        let mut id = || Pid::from_raw(fields.next()?.parse().ok()?);
+        Some(Self { process: Pid::from_raw(process)?, is_alive, parent: id(), group: id() })
+    }
 }
 
 /// True if another process of the group is alive, apart from the leader.
-fn has_others(group: u32) -> bool {
-    processes().filter(|id| *id != group).any(|id| is_alive_in(group, id))
-}
-
-/// Reads state and group from <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>.
-fn is_alive_in(group: u32, process: u32) -> bool {
-    let Ok(stat) = files::system_text(format!("/proc/{process}/stat")) else { return false };
-    let mut fields = stat.rsplit(") ").next().unwrap_or("").split_whitespace();
-    let state = fields.next();
-    state != Some("Z") && fields.nth(1).and_then(|field| field.parse().ok()) == Some(group)
+fn has_others(group: Pid) -> bool {
+    ProcessStat::all().any(|it| it.is_alive && it.group == Some(group) && it.process != group)
 }
 
 #[cfg(test)]
@@ -152,10 +174,10 @@ mod tests {
         command.args(["-c", body]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
     }
 
-    fn id_and_mark(group: &HookGroup) -> (u32, String) {
+    fn id_and_mark(group: &HookGroup) -> (Pid, String) {
         let watcher = group.watcher.lock();
         let watcher = watcher.as_ref().unwrap();
-        (watcher.child.id(), watcher.mark.clone())
+        (Pid::from_child(&watcher.child), watcher.mark.clone())
     }
 
     /// Processes in the group, and outside of it.

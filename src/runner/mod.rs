@@ -22,6 +22,7 @@ pub mod neighbour_plan;
 pub mod neighbours;
 pub mod noted_progress;
 mod nvme;
+mod orphans;
 pub mod os;
 pub mod os_data;
 pub mod page_cache;

@@ -28,6 +28,7 @@ use super::hook_group::HookGroup;
 use super::hooks::words;
 use super::job::Job;
 use super::neighbour_plan::{NeighbourPlan, PlannedNeighbour, first_slot_s};
+use super::orphans::Orphans;
 use super::slots::{RunEnd, Slots};
 use super::steady_window::{Mark, SteadyWindow};
 use super::tenant::Tenant;
@@ -302,6 +303,8 @@ fn work_by_program(
     output: Option<(&RecordFolder, String)>,
     slot: &SlotClock<'_>,
 ) -> io::Result<()> {
+    // Dropped after the group.
+    let _orphans = Orphans::adopt()?;
     let group = HookGroup::default();
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     if let Some((folder, output)) = &output {

@@ -120,25 +120,27 @@ fn a_neighbour_that_fails_at_once_has_no_price_and_ends_the_run() {
 fn a_signal_keeps_what_was_measured_and_no_end_of_petal_leaves_a_neighbour() {
     let work = Workplace::loaded(1, "16M");
     let pid = work.path("pid");
-    // It leaves the group of processes, as a daemon does.
+    // They leave the group of processes, as daemons do; those of the first also the environment.
+    let bare = [work.path("bare"), work.path("child")];
     let with = "setsid -f sh -c 'echo $$ > pid; exec sleep 600'; sleep 600";
-    let start = || {
+    let first = "setsid -f env -i sh -c 'echo $$ > bare; sleep 600 & echo $! > child; wait'; ";
+    let start = |with: &str| {
         let _ = std::fs::remove_file(&pid);
         let more = ["--rate", "100", "--with", with, "--with", "none", "--pairs", "50"];
         let mut running = work.petal(args(&more)).start();
         running.until("the neighbour", || std::fs::metadata(&pid).is_ok_and(|it| it.len() > 1));
         running
     };
-    let running = start();
+    let running = start(&[first, with].concat());
     thread::sleep(Duration::from_secs(4));
     running.signal(Signal::INT);
     running.ends().exited(130);
-    assert!(!is_alive(&pid));
+    assert!(!is_alive(&pid) && !bare.iter().any(|it| is_alive(it)));
     let run = record(&work.run_folder());
     let slots = run["details"]["interference"]["slots"].as_array().unwrap();
     assert!(!slots.is_empty() && slots.len() < 20, "{}", slots.len());
     assert!(slots.iter().any(|slot| slot["starts"][0]["at_s"].is_number()));
-    start().kill();
+    start(with).kill();
     until("the end of the neighbour", || !is_alive(&pid));
 }
 

@@ -6,6 +6,10 @@ use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 use super::EngineError;
 
+/// Environment variable of each program that petal starts for itself or in a group of processes. An
+/// orphan of a neighbour that has it is not ended as one.
+pub const GROUP_MARK: &str = "PETAL_GROUP";
+
 /// A thread that the system refused to start.
 #[derive(Debug, thiserror::Error)]
 #[error(

@@ -13,7 +13,7 @@ use petal_model::settings::trust;
 use petal_model::settings::url::Secret;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::threads::Thread;
+use crate::threads::{GROUP_MARK, Thread};
 
 /// Only servers whose engine takes it have such a program.
 const PARAMETER: &str = "PASSWORD_COMMAND";
@@ -98,6 +98,7 @@ impl PasswordCommand {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0)
+            .env(GROUP_MARK, PARAMETER)
             .spawn()
             .map_err(|error| format!("cannot be started: {error}"))?;
         let ended = self.output(&mut child);
