@@ -106,7 +106,7 @@ pub fn command() -> Command {
             "Folder where later runs look [default: petal/calibrations in XDG_DATA_HOME]",
         ))
         .arg(args::destroy_data())
-        .arg(live::arg())
+        .args(live::args())
         .arg(metrics::arg());
     args::one_screen(command, EXAMPLES, NOTES, &RARE)
 }

@@ -58,7 +58,7 @@ pub fn command() -> Command {
             "PATH",
             "Folder that gets a folder for each result [default: petal-results]",
         ))
-        .arg(live::arg())
+        .args(live::args())
         .arg(metrics::arg());
     args::with_settings(command, CommandKind::Target)
 }

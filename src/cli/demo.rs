@@ -40,7 +40,7 @@ pub fn command() -> Command {
                 .default_value("3")
                 .value_parser(whole::<u64>(1, 3600)),
         )
-        .arg(live::arg())
+        .args(live::args())
         .arg(args::full())
 }
 

@@ -69,7 +69,7 @@ pub fn command() -> Command {
         .args(args::run_output())
         .arg(value("name", "NAME", "Names the run's folder"))
         .arg(args::os_data())
-        .arg(live::arg())
+        .args(live::args())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     args::with_settings(command, CommandKind::Run)

@@ -101,7 +101,7 @@ pub fn command() -> Command {
         )
         .args(args::run_output())
         .arg(args::os_data())
-        .arg(live::arg())
+        .args(live::args())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     // The profile's settings have no flags here, and `--scale` is the load's.

@@ -132,7 +132,7 @@ pub fn command() -> Command {
              than the one that is cut, or a pipe to ssh",
         ))
         .arg(args::os_data())
-        .arg(live::arg())
+        .args(live::args())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     let command = args::with_settings(command, CommandKind::Run);

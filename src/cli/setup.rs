@@ -49,7 +49,7 @@ pub fn command() -> Command {
         .arg(args::full())
         .arg(args::schemas("How many schemas [default: 1]"))
         .arg(args::destroy_data())
-        .arg(live::arg())
+        .args(live::args())
         .arg(metrics::arg());
     args::with_settings(command, CommandKind::Setup)
 }

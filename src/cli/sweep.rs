@@ -105,7 +105,7 @@ pub fn command() -> Command {
         .arg(args::full())
         .arg(args::objective())
         .arg(args::os_data())
-        .arg(live::arg())
+        .args(live::args())
         .arg(metrics::arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     args::one_screen(args::with_settings(command, CommandKind::Sweep), EXAMPLES, NOTES, &[])

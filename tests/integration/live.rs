@@ -310,8 +310,12 @@ fn in_browser(work: &Workplace, arguments: &[&str]) -> Served {
     running.until_it_says("/\n");
     let said = running.said();
     let (_, url) = said.split_once("watch it at ").unwrap();
-    Served::at(running, url.lines().next().unwrap())
+    let url = url.lines().next().unwrap().replace(NAMED, "127.0.0.1");
+    Served::at(running, &url)
 }
+
+/// A name of the host that is given to petal and leads nowhere.
+const NAMED: &str = "db1.test";
 
 /// Asks for the events of the work.
 fn ask_for_events(mut peer: TcpStream, served: &Served) -> TcpStream {
@@ -410,13 +414,14 @@ const WORDS: &str = "document.getElementById('main').textContent.replace(/\\s+/g
 fn a_run_in_a_browser_is_followed_until_its_page_is_its_report() {
     let work = Workplace::loaded(1, "8M");
     let run = ["run", "--run-time", "600", "--update-pct", "20", "--warm-up", "0"];
-    let served = in_browser(&work, &run);
+    let served = in_browser(&work, &[&run[..], &["--host-name", NAMED]].concat());
     // Only the URL that petal printed is answered, events too.
     let (address, root) = (&served.address, &served.root);
     for (path, host, status) in [
         ("/events", address.as_str(), 403),
         ("/metrics", address.as_str(), 403),
         (root, "evil.example", 403),
+        (root, NAMED, 200),
         (&format!("{root}metrics"), address.as_str(), 200),
         (&format!("{root}../run.json"), address.as_str(), 404),
     ] {

@@ -22,6 +22,7 @@ use petal_engine::threads::Thread;
 
 use super::args::value;
 use super::failure::{CommandError, Exit};
+use super::gate;
 use super::metrics::{self, Metrics};
 use super::plain_phase::PlainPhase;
 use super::ranks;
@@ -43,9 +44,9 @@ const MESSAGES_SHOWN: usize = 50;
 /// Messages that a browser's page shows.
 const MESSAGES_BROWSER: usize = 3;
 
-/// Adds `--live`.
-pub fn arg() -> Arg {
-    value(
+/// Adds `--live` and `--host-name`.
+pub fn args() -> [Arg; 2] {
+    let live = value(
         "live",
         "ADDRESS",
         "Show the work on the whole terminal as it happens; q goes back to lines. With a port of this \
@@ -57,7 +58,8 @@ pub fn arg() -> Arg {
     .value_parser(|text: &str| match text {
         "" => Ok(LivePlace::Terminal),
         address => metrics::address(address).map(LivePlace::Browser),
-    })
+    });
+    [live, gate::host_names_arg().requires("live").hide_short_help(true)]
 }
 
 /// Place where work is shown.
@@ -95,7 +97,8 @@ pub fn of(matches: &ArgMatches, command: &str) -> Result<Observers, CommandError
             let metrics = observers.metrics.get_or_insert_default().clone();
             let (live, feed) = Live::in_browsers(title.clone());
             let is_scraped = scraped == Some(address);
-            let gate = LiveServer { title, feed, metrics, is_scraped }.start(address)?;
+            let names = gate::host_names(matches);
+            let gate = LiveServer { title, feed, metrics, is_scraped, names }.start(address)?;
             observers.notes.extend(gate.warning());
             observers.notes.push(format!("watch it at {}", gate.url()));
             observers.live = Some(live);

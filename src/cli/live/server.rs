@@ -19,11 +19,13 @@ pub struct LiveServer {
     pub metrics: Metrics,
     /// `--metrics` has the same address: /metrics needs no token.
     pub is_scraped: bool,
+    /// Names of the host, as browsers give them.
+    pub names: Vec<String>,
 }
 
 impl LiveServer {
     /// Begins to serve. Returns the gate, which knows the URL.
-    pub fn start(self, address: SocketAddr) -> Result<Arc<Gate>, CommandError> {
+    pub fn start(mut self, address: SocketAddr) -> Result<Arc<Gate>, CommandError> {
         let refused = |error: std::io::Error| {
             CommandError::new(
                 Exit::Environment,
@@ -31,7 +33,8 @@ impl LiveServer {
             )
         };
         let listener = TcpListener::bind(address).map_err(refused)?;
-        let gate = Arc::new(Gate::new(listener.local_addr().map_err(refused)?, Vec::new())?);
+        let names = std::mem::take(&mut self.names);
+        let gate = Arc::new(Gate::new(listener.local_addr().map_err(refused)?, names)?);
         let admits = Arc::clone(&gate);
         let respond = move |request: &HttpRequest<'_>| self.respond(request, &admits);
         http::serve(listener, "live", respond).map_err(refused)?;

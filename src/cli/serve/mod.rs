@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use clap::{ArgAction, ArgMatches, Command};
+use clap::{ArgMatches, Command};
 use parking_lot::Mutex;
 
 use petal_engine::threads::Thread;
@@ -24,7 +24,7 @@ use super::args::{self, value};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::gallery::FoundRecords;
-use super::gate::Gate;
+use super::gate::{self, Gate};
 use super::http::{self, HttpAnswer, HttpRequest};
 use super::live::feed::{LiveFeed, WorkSeen};
 use super::live::follow::is_at_work;
@@ -68,26 +68,7 @@ pub fn command() -> Command {
             .default_value("0")
             .value_parser(metrics::address),
         )
-        .arg(
-            value(
-                "host-name",
-                "NAME",
-                "Also answer to this name of the host, a proxy or a container; may be given several \
-                 times. Without it petal answers to addresses and localhost, at any port",
-            )
-            .action(ArgAction::Append)
-            .value_parser(host_name),
-        )
-}
-
-fn host_name(text: &str) -> Result<String, String> {
-    let is_part = |part: &str| {
-        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
-    };
-    match text.split('.').all(is_part) {
-        true => Ok(text.to_owned()),
-        false => Err("must be a name without a port, such as db1.example".to_owned()),
-    }
+        .arg(gate::host_names_arg())
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
@@ -99,8 +80,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         CommandError::new(Exit::Environment, format!("--address {address}: {error}; {next}"))
     };
     let listener = TcpListener::bind(address).map_err(refused)?;
-    let names = matches.get_many::<String>("host-name").into_iter().flatten().cloned().collect();
-    let gate = Gate::new(listener.local_addr().map_err(refused)?, names)?;
+    let gate = Gate::new(listener.local_addr().map_err(refused)?, gate::host_names(matches))?;
     let url = gate.url();
     let warning = gate.warning();
     let (shelf, feeds) = (Mutex::new(shelf), Mutex::default());
