@@ -124,6 +124,12 @@ impl ChangedServer<'_> {
                            restarts it: --restart-server 'systemctl restart SERVICE'";
                 return refuse(&values.join(","), why.to_owned());
             }
+            if there.memory == Some(f64::INFINITY) {
+                self.watch.note(&format!(
+                    "{name}: petal cannot see the memory of the server's host; with more than it has, \
+                     the server does not start or is killed"
+                ));
+            }
             if there.applies == Applies::AfterRestart {
                 self.watch.note(&format!(
                     "{name}: the server restarts with each value; if it does not start with one, \

@@ -8,6 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::oracle_wire::capture;
+use crate::oracle_wire::logon::ENDLESS_ROUNDS;
 use crate::oracle_wire::stand_in::{Call, Fault, Release, StandIn};
 use crate::support::{Running, Workplace, count, findings, is_long};
 
@@ -542,6 +543,14 @@ fn an_answer_of_oracle_without_an_end_costs_neither_memory_nor_time() {
         let message = run["sessions_lost"][0]["message"].as_str().unwrap();
         assert!(reasons.iter().all(|words| message.contains(words)), "{message}");
     }
+}
+
+#[test]
+fn a_server_of_oracle_that_asks_for_billions_of_rounds_is_left() {
+    let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+    stand_in.shared.rounds.store(ENDLESS_ROUNDS, Ordering::Relaxed);
+    let url = format!("{}?connect_timeout=2", stand_in.url());
+    work.petal(["run", "--db", &url]).exits(3).telling(&["no answer within 2 s"]);
 }
 
 #[test]

@@ -323,6 +323,12 @@ fn a_variable_of_mariadb_is_swept_and_set_back() {
         sweep(hostile).exits(2).telling(&["does not change this setting"]);
     }
     sweep("innodb_io_capacity=1x").exits(2).telling(&["must be a number"]);
+    // petal does not take this name for the own host's, whose memory it would know.
+    let elsewhere = server.tcp_url("swept", server.port).replace("127.0.0.1", "127.1");
+    let args = ["sweep", "--db", &elsewhere, "--sessions", "1", "--run-time", "1", "--out", "s"];
+    let large = ["--server-setting", "innodb_buffer_pool_size=9T", "--server-setting", "no_such=1"];
+    let refused = work.petal([&args[..], &large].concat()).exits(2);
+    refused.telling(&["petal cannot see the memory of the server's host", "no_such"]);
     sweep("innodb_io_capacity=150,300").exits(0);
     assert_eq!((cells(&work.path("s")).len(), capacity()), (2, before));
     let other = server.session("swept", "SELECT GET_LOCK('petal server settings', 9)");

@@ -101,6 +101,10 @@ fn a_missing_standby_of_postgres_is_named_before_a_load_or_run_and_while_one_wai
         )
         .unwrap();
     work.petal(run).exits(0);
+    server
+        .client("waits")
+        .batch_execute("SET synchronous_commit = local; ALTER ROLE petal RESET synchronous_commit")
+        .unwrap();
     work.petal(["drop", "--db", &url]).exits(0);
 }
 
@@ -116,7 +120,8 @@ fn a_missing_replica_of_mariadb_is_named_before_a_load_or_run_and_while_one_wait
     until("rows on their way", || server.sql("", rows)[0][0] != "0");
     server.sql("", "SET GLOBAL rpl_semi_sync_master_timeout = 3600000");
     server.sql("", "SET GLOBAL rpl_semi_sync_master_enabled = ON");
-    named_and_ended(running, "Waiting for semi-sync ACK", || false);
+    let left = "SELECT COUNT(*) FROM information_schema.tables WHERE table_name LIKE 'petal%'";
+    named_and_ended(running, "Waiting for semi-sync ACK", || server.sql("", left)[0][0] != "0");
     let load = ["setup", "-s", "1", "--scale", "1024", "--scan-table-sz", "0", "--db", &url];
     work.petal(load).exits(3).telling(&["waits 3600 s for 1 semi-synchronous replica"]);
     let check = work.petal(["check", "--db", &url]).exits(1);

@@ -50,8 +50,8 @@ pub struct ServerSetting {
     /// A stored value takes effect only when the server is restarted next.
     pub is_pending: bool,
     pub values: SettingValues,
-    /// The memory of the server's host in units of the setting, if the setting reserves memory and
-    /// the host's is known: the server does not start with more.
+    /// The memory of the server's host in units of the setting, if the setting reserves memory: the
+    /// server does not start with more. It is infinite if petal does not know it.
     pub memory: Option<f64>,
 }
 

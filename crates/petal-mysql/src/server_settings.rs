@@ -97,7 +97,7 @@ impl ChangeableSettings for Mysql {
             _ => Some(in_effect.clone()),
         };
         let is_pending = stored.as_ref().is_some_and(|stored| !values.is_same(stored, &in_effect));
-        let memory = permitted.is_memory.then(|| self.memory()).flatten();
+        let memory = permitted.is_memory.then(|| self.memory().unwrap_or(f64::INFINITY));
         Ok(ServerSetting { name: row.0, in_effect, stored, applies, is_pending, values, memory })
     }
 

@@ -111,7 +111,9 @@ impl ChangeableSettings for Postgres {
             stored: stored.first().map(|row| row.read(0)).transpose()?,
             applies: if context == "postmaster" { Applies::AfterRestart } else { Applies::AtOnce },
             is_pending: row.read(8)?,
-            memory: permitted.is_memory.then(|| self.memory(&mut client, &values)).flatten(),
+            memory: permitted
+                .is_memory
+                .then(|| self.memory(&mut client, &values).unwrap_or(f64::INFINITY)),
             values,
             name: own,
         })
