@@ -1,14 +1,16 @@
 //! `petal prove`: holds a user's own server to the promises of the conformance suite.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, IsTerminal as _};
-use std::path::PathBuf;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, BufRead as _, IsTerminal as _};
+use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command};
 
 use crate::prove::{NAME, Request, prove};
+use petal_engine::file_lock::FileLock;
 use petal_engine::server::data_name::set_data_name;
-use petal_model::files;
+use petal_model::files::{self, Folder};
 use petal_model::settings::error::SettingErrors;
 use petal_model::settings::table::{CommandKind, PARAMETERS};
 use petal_model::settings::{Settings, flags, read};
@@ -59,15 +61,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let signals = signals::count()?;
     let context = source::context(&signals, console);
     let run_settings = |parameters: &[(&'static str, &str)]| run_settings(matches, parameters);
-    let scratch = std::env::temp_dir().join(format!("{NAME}-{}", std::process::id()));
-    // A folder of nobody else's, which the end removes.
-    files::make_private_folder(&scratch).map_err(|error| {
-        CommandError::new(Exit::Environment, format!("{}: {error}", scratch.display()))
-    })?;
+    let (scratch, lock) = make_scratch(&std::env::temp_dir(), &settings.db.redacted())?;
     let request = Request { settings, run_settings: &run_settings, scratch, is_licensed };
     let proofs = prove(&request, &context);
     // Also if nothing began.
     let _ = files::remove_all(&request.scratch);
+    drop(lock);
     let proofs = proofs?;
     console.report(|| proofs.table());
     output::write("--out", &out, proofs.to_send())?;
@@ -99,6 +98,30 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         (false, true) => Exit::Interrupted,
         (false, false) => Exit::Done,
     })
+}
+
+/// Makes a folder of nobody else's for the records of runs, locked while it is in use: two proofs of one
+/// target would spoil each other, and not every database has a lock for them. One that a killed petal left
+/// is replaced.
+fn make_scratch(temp: &Path, target: &str) -> Result<(PathBuf, FileLock), CommandError> {
+    let mut hasher = DefaultHasher::new();
+    (target, rustix::process::geteuid().as_raw()).hash(&mut hasher);
+    let path = temp.join(format!("{NAME}-{:016x}", hasher.finish()));
+    let failed =
+        |why: String| CommandError::new(Exit::Environment, format!("{}: {why}", path.display()));
+    let lock = |path: &Path| {
+        let file = Folder::open(path)?.file().try_clone()?;
+        Ok::<_, io::Error>(FileLock::on(file))
+    };
+    if let Ok(left) = lock(&path) {
+        let held = "another petal proves this target; wait until it has ended, or stop it";
+        let _left = left.map_err(|refused| failed(refused.words(held)))?;
+        files::remove_all(&path).map_err(|error| failed(error.to_string()))?;
+    }
+    let made = files::make_private_folder(&path).and_then(|()| lock(&path));
+    let lock = made.map_err(|error| failed(error.to_string()))?;
+    let lock = lock.map_err(|refused| failed(refused.words("another petal took it")))?;
+    Ok((path, lock))
 }
 
 /// Settings of a run with these parameters; whatever else is set for runs has no effect.
@@ -138,4 +161,23 @@ fn is_licensed(matches: &ArgMatches, console: &Console) -> Result<bool, CommandE
     let read = std::io::stdin().lock().read_line(&mut answer);
     read.map_err(CommandError::failed("no answer could be read"))?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_proof_of_a_target_is_refused_and_a_killed_one_is_not_in_the_way() {
+        let temp = tempfile::tempdir().unwrap();
+        let (path, lock) = make_scratch(temp.path(), "oracle://petal@db1/svc").unwrap();
+        assert!(make_scratch(temp.path(), "oracle://petal@db2/svc").is_ok());
+        let refused = make_scratch(temp.path(), "oracle://petal@db1/svc").unwrap_err().message;
+        assert!(refused.to_string().contains("another petal proves this target"), "{refused}");
+        // Killed.
+        drop(lock);
+        files::make_private_folder(&path.join("left")).unwrap();
+        let (again, _lock) = make_scratch(temp.path(), "oracle://petal@db1/svc").unwrap();
+        assert_eq!((again.exists(), again.join("left").exists()), (true, false));
+    }
 }

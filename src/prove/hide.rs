@@ -1,104 +1,40 @@
-//! Names of places and people, and words in their place. Known names are replaced as whole words; unknown
-//! ones are recognised by their shape: paths, addresses, URLs, hosts with a port or a domain, long
-//! hexadecimal numbers.
+//! Names of places and people, and words in their place. Known names are replaced as whole words. A name
+//! that is also a word of petal's texts is replaced only if it is marked as a name: elsewhere the word in its
+//! place would show it. Unknown names are recognised by their shape: paths, addresses, URLs, hosts with a
+//! port or a domain, long hexadecimal numbers.
 
 use petal_model::settings::Settings;
 use petal_prove::PROMISES;
 
 /// The name of this program, of the account that the documentation uses, and of test data.
 const KEPT: [&str; 3] = ["petal", super::NAME, "localhost"];
-/// Words of settings, plans and messages. A user or a database of such a name is not known by it, and a
-/// word in its place would show it, and spoil the text.
-const COMMON: &[&str] = &[
-    "on",
-    "off",
-    "yes",
-    "no",
-    "true",
-    "false",
-    "none",
-    "all",
-    "any",
-    "auto",
-    "default",
-    "local",
-    "remote",
-    "replica",
-    "logical",
-    "minimal",
-    "standby",
-    "primary",
-    "read",
-    "write",
-    "commit",
-    "data",
-    "user",
-    "users",
-    "database",
-    "db",
-    "test",
-    "main",
-    "master",
-    "public",
-    "server",
-    "host",
-    "service",
-    "index",
-    "scan",
-    "seq",
-    "using",
-    "table",
-    "row",
-    "rows",
-    "block",
-    "blocks",
-    "time",
-    "only",
-    "fsync",
-    "run",
-    "process",
-    "works",
-    "is",
-    "in",
-    "of",
-    "at",
-    "by",
-    "to",
-    "for",
-    "from",
-    "and",
-    "or",
-    "the",
-    "a",
-    "an",
-    "with",
-    "not",
-    "be",
-    "as",
-    "it",
-    "its",
-    "after",
-    "before",
-    "name",
-    "connection",
-    "role",
-    "app",
-    "client",
-    "system",
-    "root",
-    "schema",
-    "postgres",
-    "mysql",
-    "mariadb",
-    "oracle",
+/// Pages with petal's own words, and those of servers in their settings and messages.
+const PAGES: [&str; 4] = [
+    include_str!("../../docs/engines/mysql.md"),
+    include_str!("../../docs/engines/oracle.md"),
+    include_str!("../../docs/engines/postgres.md"),
+    include_str!("../../docs/parameters.md"),
 ];
+/// Words in front of a name.
+const KINDS: [&str; 8] =
+    ["user", "role", "owner", "database", "service", "host", "container", "schema"];
 /// Hexadecimal digits from which a word is an identity.
 const HEX_MIN: usize = 12;
+
+#[derive(Debug)]
+struct HiddenName {
+    /// The name in lower case.
+    name: String,
+    /// Word in its place.
+    word: &'static str,
+    /// True if it is also a word of petal's texts.
+    is_own: bool,
+}
 
 /// Names with the word in the place of each.
 #[derive(Debug, Default)]
 pub struct Identifiers {
-    names: Vec<(String, &'static str)>,
+    names: Vec<HiddenName>,
     /// Words that look like an address without being one.
     kept: Vec<String>,
 }
@@ -132,15 +68,12 @@ impl Identifiers {
     /// Hides a name. A name that every text of petal has is not one.
     pub fn add(&mut self, name: &str, word: &'static str) {
         let is_kept = KEPT.iter().any(|kept| kept.eq_ignore_ascii_case(name));
-        let is_common = is_common(name);
-        if name.len() > 1
-            && !is_kept
-            && !is_common
-            && !name.bytes().all(|byte| byte.is_ascii_digit())
-        {
-            self.names.push((name.to_lowercase(), word));
+        if name.len() > 1 && !is_kept && !name.bytes().all(|byte| byte.is_ascii_digit()) {
+            let name = name.to_lowercase();
+            let is_own = is_own_word(&name);
+            self.names.push(HiddenName { name, word, is_own });
             // A name within another one is replaced after it.
-            self.names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+            self.names.sort_by_key(|hidden| std::cmp::Reverse(hidden.name.len()));
         }
     }
 
@@ -150,15 +83,18 @@ impl Identifiers {
     }
 
     pub fn hide(&self, text: &str) -> String {
-        let known = self
-            .names
-            .iter()
-            .fold(without_accounts(&without_processes(text)), |text, (name, word)| {
-                replaced(&text, name, word)
+        let known =
+            self.names.iter().fold(without_accounts(&without_processes(text)), |text, hidden| {
+                replaced(&text, hidden)
             });
+        self.hide_shapes(&known)
+    }
+
+    /// Hides words with the shape of a name.
+    pub fn hide_shapes(&self, text: &str) -> String {
         let mut hidden = String::new();
         let mut word = String::new();
-        for sign in known.chars().chain([' ']) {
+        for sign in text.chars().chain([' ']) {
             let is_end = sign.is_whitespace() || "\"'()[]<>,;=|".contains(sign);
             match is_end {
                 false => word.push(sign),
@@ -183,11 +119,12 @@ impl Identifiers {
     }
 }
 
-fn is_common(name: &str) -> bool {
-    let of_promises = PROMISES
-        .iter()
-        .flat_map(|promise| promise.rule.split('_').chain(promise.how.split([' ', ',', '='])));
-    COMMON.iter().copied().chain(of_promises).any(|word| word.eq_ignore_ascii_case(name))
+fn is_own_word(name: &str) -> bool {
+    let promises = PROMISES.iter().flat_map(|promise| [promise.rule, promise.how]);
+    let mut words = promises
+        .chain(PAGES)
+        .flat_map(|text| text.split(|sign: char| !sign.is_alphanumeric() && sign != '-'));
+    words.any(|word| word.eq_ignore_ascii_case(name))
 }
 
 /// The text without facts about others' processes, which have names and statements. They are in brackets
@@ -270,8 +207,19 @@ fn is_host(word: &str) -> bool {
     word.matches('.').count() >= 2 && name(word) && is_domain
 }
 
+/// True if the text before and after a word marks it as a name: quotes, a place that it is part of, or its
+/// kind.
+fn is_marked(before: &str, after: &str) -> bool {
+    let kind = before.trim_end().rsplit(|sign: char| !sign.is_alphanumeric()).next();
+    let begins_place = before.is_empty() || before.ends_with(": ");
+    before.ends_with(['"', '\'', '`', '/', '@'])
+        || after.starts_with('@')
+        || begins_place && after.starts_with([':', '/'])
+        || kind.is_some_and(|kind| before.ends_with(' ') && KINDS.contains(&kind))
+}
+
 /// Replaces a name, in any case, where it is a whole word.
-fn replaced(text: &str, name: &str, word: &str) -> String {
+fn replaced(text: &str, HiddenName { name, word, is_own }: &HiddenName) -> String {
     let lower = text.to_lowercase();
     if lower.len() != text.len() {
         return text.to_owned();
@@ -279,11 +227,11 @@ fn replaced(text: &str, name: &str, word: &str) -> String {
     let is_inside =
         |sign: Option<char>| sign.is_some_and(|it| it.is_alphanumeric() || "_$".contains(it));
     let (mut made, mut from) = (String::new(), 0);
-    for (at, _) in lower.match_indices(name) {
+    for (at, _) in lower.match_indices(name.as_str()) {
         let end = at + name.len();
-        let is_part =
-            is_inside(lower[..at].chars().next_back()) || is_inside(lower[end..].chars().next());
-        if at >= from && !is_part {
+        let (before, after) = (&lower[..at], &lower[end..]);
+        let is_part = is_inside(before.chars().next_back()) || is_inside(after.chars().next());
+        if at >= from && !is_part && (!is_own || is_marked(before, after)) {
             made += &text[from..at];
             made += word;
             from = end;
@@ -362,17 +310,25 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_a_common_word_spoils_no_text() {
-        let hidden = of("postgres://on:tiger9@db1/replica");
-        let text = "fsync: on; wal_level: replica; Index Scan using cf1_custid on cf1";
+    fn a_name_that_is_a_word_of_petals_texts_is_hidden_only_as_a_name() {
+        let hidden = of("postgres://on:tiger9@until/replica");
+        let text = "waits on a standby until it is back; wal_level = replica; on a block";
         assert_eq!(hidden.hide(text), text);
+        assert_eq!(hidden.hide("Engine::load: until/replica: x"), "Engine::load: HOST/DATABASE: x");
+        let text = "until:5432/replica: role \"on\" waits; permission denied for database replica of \
+                    user on; 'ON'@'app', on@until";
+        assert_eq!(
+            hidden.hide(text),
+            "HOST: role \"USER\" waits; permission denied for database DATABASE of user USER; \
+             USER@HOST, USER@HOST"
+        );
     }
 
     #[test]
     fn a_name_inside_a_word_is_not_it() {
-        let hidden = of("postgres://appl:word@db/orders");
+        let hidden = of("postgres://appl:sesame@db/orders");
         assert_eq!(
-            hidden.hide("application, appl, word count"),
+            hidden.hide("application, appl, sesame count"),
             "application, USER, PASSWORD count"
         );
     }

@@ -17,13 +17,15 @@ pub const DROPPED: &str = "nothing_is_left";
 pub struct Proofs {
     pub all: Vec<ProofOf>,
     server: String,
+    /// Facts about the server; their values have no names.
     facts: Vec<(String, String)>,
     hidden: Identifiers,
 }
 
 /// A setting that lists names, such as of standbys, which are often hosts: with their number alone.
 fn without_names((setting, value): (String, String)) -> (String, String) {
-    let holds_names = ["names", "name", "hosts", "conninfo", "label", "comment"];
+    let holds_names =
+        ["names", "name", "hosts", "conninfo", "label", "comment", "container", "tablespace"];
     let is_named = setting.split(['_', '.', ' ', ':']).any(|part| holds_names.contains(&part));
     let count =
         value.split([',', ' ', '(', ')', '\'', '"']).filter(|part| !part.is_empty()).count();
@@ -94,12 +96,16 @@ impl Proofs {
         let cache = target.cache_bytes.map_or("-".to_owned(), |bytes| bytes.to_string());
         let blocks = format!("{}; cache {cache} bytes", target.block_size);
         self.facts = vec![("blocks".to_owned(), blocks)];
-        self.facts.extend(details.settings.into_iter().map(without_names));
-        if let Some(plan) = details.plan {
-            self.facts.push(("plan".to_owned(), plan.text));
+        for (name, value) in &details.settings {
+            if name == "container" {
+                self.hidden.add(value, "CONTAINER");
+            }
         }
-        let container = self.facts.iter().find(|(name, _)| name == "container");
-        container.cloned().into_iter().for_each(|(_, name)| self.hidden.add(&name, "CONTAINER"));
+        let plan = details.plan.map(|plan| ("plan".to_owned(), plan.text));
+        // They have words of the server, and names only where petal knows of them.
+        for (name, value) in details.settings.into_iter().map(without_names).chain(plan) {
+            self.facts.push((self.hidden.hide(&name), self.hidden.hide_shapes(&value)));
+        }
         for counters in engine.read_counters(true).unwrap_or_default() {
             self.add_counters(&counters);
         }
@@ -112,14 +118,18 @@ impl Proofs {
             .split(['@', ',', ' ', ':', '/'])
             .for_each(|name| self.hidden.add(name, "ENDPOINT"));
         let raw = counters.raw.iter().map(|(name, count)| format!("{name} {count}"));
-        self.facts.push(("counters".to_owned(), raw.collect::<Vec<_>>().join("; ")));
+        self.add_fact("counters", &raw.collect::<Vec<_>>().join("; "));
         let waits = counters.waits.iter().map(|wait| {
             let count = wait.waits.map_or("-".to_owned(), |waits| waits.to_string());
             format!("{} ({}) {count}", wait.name, wait.class.label())
         });
-        self.facts.push(("waits".to_owned(), waits.collect::<Vec<_>>().join("; ")));
+        self.add_fact("waits", &waits.collect::<Vec<_>>().join("; "));
         let unknown: Vec<&str> = counters.unknown.iter().map(String::as_str).collect();
-        self.facts.push(("unknown".to_owned(), unknown.join("; ")));
+        self.add_fact("unknown", &unknown.join("; "));
+    }
+
+    fn add_fact(&mut self, name: &str, value: &str) {
+        self.facts.push((name.to_owned(), self.hidden.hide(value)));
     }
 
     fn count(&self, verdict: &str) -> usize {
@@ -174,7 +184,7 @@ impl Proofs {
         let hide = |text: &str| self.hidden.hide(text);
         let rows: String = self.all.iter().map(|proof| proof.lines(hide)).collect();
         let facts: String =
-            self.facts.iter().map(|(name, value)| format!("{name}: {}\n", hide(value))).collect();
+            self.facts.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
         format!("{}\n\n{rows}\n{facts}", self.verdict())
     }
 }

@@ -137,7 +137,7 @@ impl Provable for LiveSubject<'_> {
         let db = &self.request.settings.db;
         let (url, name) = match db.server() {
             Some(_) => (format!("{}://petal:{PASSWORD}@127.0.0.1:1/x", db.scheme), "127.0.0.1:1"),
-            None => (format!("{}:/proc/self/exe", db.scheme), "/proc/self/exe"),
+            None => (format!("{}:/proc/self/exe/x", db.scheme), "/proc/self/exe/x"),
         };
         let mut settings = self.request.settings.clone();
         if let Ok(url) = TargetUrl::parse(&url) {

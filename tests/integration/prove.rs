@@ -1,7 +1,7 @@
 //! `petal prove` on servers of the tests: all promises are held, the text to send names no place, and
 //! nothing is left. Every lie that a live server can tell is found.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use petal_scripted::lies::Lie;
@@ -37,6 +37,14 @@ fn sent(work: &Workplace) -> String {
 
 fn proves(work: &Workplace, url: &str) -> Ended {
     work.petal(["prove", "--db", url]).ends()
+}
+
+/// A second proof meanwhile is refused; `temp` is the folder for temporary files of another host.
+fn is_refused(work: &Workplace, url: &str, temp: Option<PathBuf>, words: &str) {
+    let second = work.petal(["prove", "--db", url]);
+    let second = temp.into_iter().fold(second, |petal, temp| petal.env("TMPDIR", temp)).ends();
+    assert_eq!(second.code, Some(3), "{}{}", second.stdout, second.stderr);
+    second.telling(&[words, "wait until it has ended"]);
 }
 
 /// All promises are held, and the text has none of these names.
@@ -75,9 +83,10 @@ fn postgres_is_proved_next_to_data_of_a_run() {
                           (SELECT oid FROM pg_namespace WHERE nspname LIKE 'petal\\_prove%')";
         let mut count = || client.query_one(prove_data, &[]).unwrap().get::<_, i64>(0);
         petal.until("data", || count() > 0);
-        let second = proves(&Workplace::new(), &url);
-        assert_eq!(second.code, Some(3), "{}{}", second.stdout, second.stderr);
-        second.telling(&["another petal", "wait until it has ended"]);
+        // By the lock of this host, and from another one by the server's.
+        is_refused(&Workplace::new(), &url, None, "another petal proves this target");
+        let elsewhere = Workplace::new();
+        is_refused(&elsewhere, &url, Some(elsewhere.path("")), "changes or proves this server");
         std::thread::sleep(Duration::from_millis(after * 50));
         petal.signal(Signal::INT);
         let ended = petal.ends().exited(130);
@@ -158,6 +167,7 @@ fn a_broken_promise_and_a_signal_leave_nothing() {
     let mut petal = work.petal(["prove", "--db", &stand_in.url()]).start();
     let before = stand_in.calls().len();
     petal.until("operations", || stand_in.calls().len() > before + 3);
+    is_refused(&Workplace::new(), &stand_in.url(), None, "another petal proves this target");
     petal.signal(Signal::INT);
     let ended = petal.ends().exited(130);
     assert!(ended.stdout.contains("stopped before its end"), "{}", ended.stdout);
@@ -193,4 +203,9 @@ fn a_lying_server_is_found() {
     let work = Workplace::new();
     work.petal(["prove", "--db", "sqlite:petal-data"]).exits(2).telling(&["for servers"]);
     assert!(!Path::new(&work.path("petal-prove.txt")).exists());
+    // Data of a run in the folder that the URL names stay. Runs of the proof are refused while its own data
+    // are in use.
+    work.petal(["setup", "-s", "1", "--scale", "8M", "--db", "scripted:own"]).exits(0);
+    work.petal(["prove", "--db", "scripted:own?select_us=20&scan_us=50&update_us=40"]).exits(3);
+    assert!(work.path("own").exists() && !work.path("own_prove").exists());
 }

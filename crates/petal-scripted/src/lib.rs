@@ -27,6 +27,7 @@ use self::liar::Liar;
 use self::lies::Lie;
 use self::session::ScriptedSession;
 use petal_engine::in_use::{DataUse, Unshared};
+use petal_engine::server::data_name::data_name;
 use petal_engine::server::loader::Load;
 use petal_engine::url_option::UrlOptions;
 use petal_engine::{
@@ -64,6 +65,12 @@ pub struct Script {
     pub lie: Option<Lie>,
     /// Record of every session's operations, in their order.
     pub trace: Option<OperationTrace>,
+}
+
+/// Path of the folder, next to others' if this process uses separate data.
+fn folder_path(settings: &Settings) -> String {
+    let suffix = data_name().trim_start_matches("petal");
+    format!("{}{suffix}", settings.db.rest.trim_end_matches('/'))
 }
 
 /// Operations by session.
@@ -141,7 +148,7 @@ impl Scripted {
     pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>> {
         let script = Arc::new(Script::parse(&settings.db.options)?);
         let lie = script.lie;
-        let data = ScriptedData::Files(SchemaFolder::new(&settings.db.rest, ScriptedFormat));
+        let data = ScriptedData::Files(SchemaFolder::new(&folder_path(settings), ScriptedFormat));
         let honest = Self { script, data, totals: Arc::default() };
         Ok(match lie {
             Some(lie) => Arc::new(Liar::new(honest, lie)),
