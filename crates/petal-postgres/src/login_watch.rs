@@ -105,7 +105,7 @@ impl LoginWatch {
     }
 
     /// Reads the server's request, or its consent. Refuses one that the rules forbid.
-    pub fn hear(&mut self, body: &[u8]) -> Result<(), LoginRefusal> {
+    pub fn hear(&mut self, body: &[u8]) -> io::Result<()> {
         let Some((number, rest)) = body.split_first_chunk() else { return Ok(()) };
         match i32::from_be_bytes(*number) {
             LET_IN => self.is_over = true,
@@ -117,12 +117,10 @@ impl LoginWatch {
         }
         let login = LoginStrength { protection: self.protection, method: Some(self.method) };
         self.check_peer()?;
-        self.rules.known.check(login).map_err(LoginRefusal)?;
+        self.rules.known.check(login).map_err(refusal)?;
         if !self.rules.required.allows(self.method) {
             let (method, required) = (self.method, &self.rules.required);
-            return Err(LoginRefusal(format!(
-                "it lets in by {method}, and require_auth={required}"
-            )));
+            return Err(refusal(format!("it lets in by {method}, and require_auth={required}")));
         }
         if self.is_over {
             self.rules.known.keep(login);
@@ -140,27 +138,36 @@ impl LoginWatch {
     }
 
     /// Refuses the user at the other end before the password goes there.
-    fn check_peer(&self) -> Result<(), LoginRefusal> {
+    fn check_peer(&self) -> io::Result<()> {
         let is_asked = self.method != LoginMethod::None && self.rules.gives_password;
         let is_needed = is_asked && self.protection < Protection::Verified;
         if !is_needed && self.rules.peer.required().is_none() {
             return Ok(());
         }
-        let unknown = |error: &dyn fmt::Display| {
-            LoginRefusal(format!("petal cannot see which user answers: {error}"))
-        };
+        let gone = io::ErrorKind::ConnectionReset;
         let peer = match self.end {
             OtherEnd::Known(peer) => peer,
-            OtherEnd::Tcp { local, remote } => peer::look(local, remote, true)
-                .and_then(|peer| peer.ok_or_else(|| io::ErrorKind::NotConnected.into()))
-                .map_err(|error| unknown(&error))?,
+            OtherEnd::Tcp { local, remote } => match peer::look(local, remote, true) {
+                Ok(peer) => peer.ok_or(gone)?,
+                // One that has left is no stranger.
+                Err(error) if error.kind() == gone => return Err(error),
+                Err(error) => {
+                    return Err(refusal(format!("petal cannot see which user answers: {error}")));
+                }
+            },
         };
-        self.rules.peer.check(peer).map_err(LoginRefusal)
+        self.rules.peer.check(peer).map_err(refusal)
     }
+}
+
+fn refusal(why: String) -> io::Error {
+    io::Error::other(LoginRefusal(why))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
 
     const STRANGER: OtherEnd = OtherEnd::Known(SocketPeer::User(4_000_000_000));
@@ -174,8 +181,19 @@ mod tests {
         LoginRules { gives_password: true, binds: true, ..LoginRules::default() }
     }
 
+    #[test]
+    fn a_peer_that_has_left_is_a_lost_connection_and_no_stranger() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (local, remote) = (stream.local_addr().unwrap(), stream.peer_addr().unwrap());
+        drop(listener.accept().unwrap());
+        let mut watch = LoginWatch::new(with_password(), OtherEnd::Tcp { local, remote }, false);
+        let error = watch.hear(&request(CLEAR_TEXT, b"")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
+    }
+
     /// The refusal of a login by these requests.
-    fn refusal(
+    fn refused(
         rules: &LoginRules,
         end: OtherEnd,
         tls: bool,
@@ -189,23 +207,23 @@ mod tests {
     fn only_a_trusted_user_of_this_host_gets_the_password() {
         let ask = [request(CLEAR_TEXT, b"")];
         let rules = with_password();
-        assert!(refusal(&rules, STRANGER, false, &ask).unwrap().contains("user 4000000000"));
-        assert!(refusal(&rules, STRANGER, true, &ask).is_some(), "any certificate will do");
-        assert_eq!(refusal(&rules, FRIEND, false, &ask), None);
-        assert_eq!(refusal(&rules, OtherEnd::Known(SocketPeer::Elsewhere), false, &ask), None);
+        assert!(refused(&rules, STRANGER, false, &ask).unwrap().contains("user 4000000000"));
+        assert!(refused(&rules, STRANGER, true, &ask).is_some(), "any certificate will do");
+        assert_eq!(refused(&rules, FRIEND, false, &ask), None);
+        assert_eq!(refused(&rules, OtherEnd::Known(SocketPeer::Elsewhere), false, &ask), None);
         let verified = LoginRules { is_verified: true, ..with_password() };
-        assert_eq!(refusal(&verified, STRANGER, true, &ask), None);
-        assert!(refusal(&verified, STRANGER, false, &ask).is_some(), "without TLS");
+        assert_eq!(refused(&verified, STRANGER, true, &ask), None);
+        assert!(refused(&verified, STRANGER, false, &ask).is_some(), "without TLS");
         // Nothing to give: only a user that the caller named is looked for.
-        assert_eq!(refusal(&LoginRules::default(), STRANGER, false, &[request(LET_IN, b"")]), None);
+        assert_eq!(refused(&LoginRules::default(), STRANGER, false, &[request(LET_IN, b"")]), None);
         let peer = PeerRule::new(Some("root")).unwrap();
         let named = LoginRules { peer, ..LoginRules::default() };
-        assert!(refusal(&named, STRANGER, false, &[request(LET_IN, b"")]).is_some());
+        assert!(refused(&named, STRANGER, false, &[request(LET_IN, b"")]).is_some());
         let unseen = OtherEnd::Tcp {
             local: SocketAddr::from(([127, 0, 0, 1], 1)),
             remote: SocketAddr::from(([127, 0, 0, 1], 2)),
         };
-        assert!(refusal(&rules, unseen, false, &ask).unwrap().contains("cannot see"));
+        assert!(refused(&rules, unseen, false, &ask).unwrap().contains("cannot see"));
     }
 
     #[test]
@@ -213,14 +231,14 @@ mod tests {
         let rules = with_password();
         let scram = request(SASL, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0");
         let let_in = request(LET_IN, b"");
-        assert_eq!(refusal(&rules, FRIEND, true, &[scram.clone(), let_in.clone()]), None);
-        let plain = refusal(&rules, FRIEND, false, std::slice::from_ref(&scram));
+        assert_eq!(refused(&rules, FRIEND, true, &[scram.clone(), let_in.clone()]), None);
+        let plain = refused(&rules, FRIEND, false, std::slice::from_ref(&scram));
         assert!(plain.unwrap().contains("no TLS"));
         for weaker in [request(CLEAR_TEXT, b""), request(MD5, b"salt"), let_in] {
-            let refused = refusal(&rules, FRIEND, true, &[weaker]).unwrap();
+            let refused = refused(&rules, FRIEND, true, &[weaker]).unwrap();
             assert!(refused.contains("the first login was by scram-sha-256"), "{refused}");
         }
-        let unbound = refusal(&rules, FRIEND, true, &[request(SASL, b"SCRAM-SHA-256\0\0")]);
+        let unbound = refused(&rules, FRIEND, true, &[request(SASL, b"SCRAM-SHA-256\0\0")]);
         assert!(unbound.unwrap().ends_with("with channel binding"));
     }
 
@@ -237,7 +255,7 @@ mod tests {
             assert_eq!(required.to_string(), list);
             let rules = || LoginRules { required: required.clone(), ..with_password() };
             let is_allowed =
-                |request: &Vec<u8>| refusal(&rules(), FRIEND, false, std::slice::from_ref(request));
+                |request: &Vec<u8>| refused(&rules(), FRIEND, false, std::slice::from_ref(request));
             let allowed = requests.iter().filter(|(_, it)| is_allowed(it).is_none());
             allowed.map(|(name, _)| *name).collect()
         };

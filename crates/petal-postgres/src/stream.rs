@@ -322,7 +322,7 @@ impl MessageLengths {
             if self.rest == 0
                 && let Some(request) = self.request.take()
             {
-                self.login.hear(&request).map_err(io::Error::other)?;
+                self.login.hear(&request)?;
             }
             let missing = HEADER_BYTES - self.header.len();
             let (header, body) = bytes.split_at(missing.min(bytes.len()));
