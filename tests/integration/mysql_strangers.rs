@@ -64,18 +64,22 @@ fn an_administrator_runs_nothing_where_a_lesser_user_may_make_code() {
     load(&url, 1);
     let work = Workplace::new();
     let run = |url: &str| work.petal(["run", "--db", url, "--work-loop", "5", "--loop", "client"]);
-    let grant = |what: &str| format!("GRANT {what} ON `shared\\_space`.* TO tenant@'%'");
-    server
-        .sql("", &format!("CREATE USER tenant@'%'; {}", grant("SELECT, INSERT, UPDATE, EXECUTE")));
+    let space = "`shared\\_space`.*";
+    let grant = |what: &str, on: &str| format!("GRANT {what} ON {on} TO tenant@'%'");
+    let work_rights = grant("SELECT, INSERT, UPDATE, EXECUTE", space);
+    server.sql("", &format!("CREATE USER tenant@'%'; {work_rights}"));
     run(&url).exits(0);
-    for right in ["CREATE ROUTINE", "CREATE VIEW"] {
-        server.sql("", &grant(right));
+    let one_table = "shared_space.petal1_cf2";
+    for (right, on) in
+        [("CREATE ROUTINE", space), ("CREATE VIEW", space), ("CREATE VIEW", one_table)]
+    {
+        server.sql("", &grant(right, on));
         let words = ["'tenant'@'%' has", right, "rights on this database only"];
         run(&url).exits(3).telling(&words);
         work.petal(["check", "--db", &url]).ends().telling(&words);
         // The user's own code runs with no more than its own rights.
         run(&url.replace("root@", "tenant@")).exits(0);
-        server.sql("", &grant(right).replace("GRANT", "REVOKE").replace(" TO ", " FROM "));
+        server.sql("", &grant(right, on).replace("GRANT", "REVOKE").replace(" TO ", " FROM "));
     }
     run(&url).exits(0);
     server.sql("", "DROP USER tenant@'%'");

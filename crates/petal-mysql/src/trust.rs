@@ -18,7 +18,9 @@ pub fn check_users(client: &mut Client) -> Result<()> {
         "SELECT CONCAT(rights.grantee, ' has ', rights.privilege_type) FROM \
          (SELECT grantee, privilege_type FROM information_schema.user_privileges UNION ALL \
          SELECT grantee, privilege_type FROM information_schema.schema_privileges \
-         WHERE DATABASE() LIKE table_schema) AS rights \
+         WHERE DATABASE() LIKE table_schema UNION ALL \
+         SELECT grantee, privilege_type FROM information_schema.table_privileges \
+         WHERE table_schema = DATABASE()) AS rights \
          WHERE rights.privilege_type IN ('CREATE ROUTINE', 'CREATE VIEW') \
          AND rights.grantee <> {ME} AND rights.grantee NOT IN \
          (SELECT grantee FROM information_schema.user_privileges \
