@@ -161,7 +161,8 @@ fn a_user_who_takes_postgresqls_port_in_an_outage_gets_no_password() {
             let run = running(&work, &url);
             let impostor = Impostor::start(&work, user, "postgres", &server.port.to_string());
             server.stop("QUIT");
-            impostor.until_it_says("login");
+            // It asked, and petal closed the connection.
+            impostor.until_it_says("left:");
             let said = impostor.ends();
             server.start_again();
             run.ends().exited(0);
@@ -178,6 +179,30 @@ fn a_user_who_takes_postgresqls_port_in_an_outage_gets_no_password() {
     let refused = loaded().unwrap_err().to_string();
     assert!(refused.contains("the first login was"), "{refused}");
     assert!(!impostor.ends().contains("PASSWORD"));
+}
+
+/// Root's petal may have the HOME of the user who called sudo.
+#[test]
+fn files_in_the_home_of_another_user_decide_nothing() {
+    if !Impostor::is_there() {
+        return;
+    }
+    let work = Workplace::new();
+    let postgres = "postgres://anna@127.0.0.1:1/own";
+    for (file, url) in [
+        (".my.cnf", "mysql://anna@127.0.0.1:1/own"),
+        (".pgpass", postgres),
+        (".pg_service.conf", &format!("{postgres}?service=own")),
+        (".postgresql/postgresql.crt", postgres),
+        (".postgresql/root.crt", &format!("{postgres}?sslmode=require")),
+    ] {
+        let home = work.path(file.replace('/', "-"));
+        std::fs::create_dir_all(home.join(file).parent().unwrap()).unwrap();
+        std::fs::write(home.join(file), "").unwrap();
+        std::os::unix::fs::chown(&home, Some(STRANGER), Some(STRANGER)).unwrap();
+        let refused = work.petal(["check", "--db", url]).env("HOME", &home).exits(3);
+        refused.telling(&[file, "another user could have put it there", "set HOME"]);
+    }
 }
 
 #[test]

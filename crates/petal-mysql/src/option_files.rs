@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use petal_engine::{EngineError, Result};
 use petal_model::files;
+use petal_model::settings::trust;
 
 /// The system's files, in the order in which they are read: a later value counts.
 const SYSTEM_FILES: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "/etc/mysql/mariadb.cnf"];
@@ -35,7 +36,8 @@ pub fn read(named: Option<&str>, home: Option<&str>) -> Result<BTreeMap<String, 
         add(&text, Path::new(named), DEPTH_MAX, &mut options);
         return Ok(options);
     }
-    let own = home.map(|home| Path::new(home).join(OWN_FILE));
+    let own = home.map(|home| trust::own_file(Path::new(home), OWN_FILE)).transpose();
+    let own = own.map_err(EngineError::Environment)?.flatten();
     for file in SYSTEM_FILES.iter().map(PathBuf::from).chain(own) {
         add_file(&file, DEPTH_MAX, &mut options);
     }

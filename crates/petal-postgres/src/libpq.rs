@@ -14,6 +14,7 @@ use petal_engine::server::endpoint::host_and_port;
 use petal_engine::url_option::{Environment, UrlOptions};
 use petal_engine::{EngineError, Result};
 use petal_model::files;
+use petal_model::settings::trust;
 use petal_model::settings::url::UrlHost;
 
 /// A server: a host and port, or a folder with a socket.
@@ -213,7 +214,7 @@ pub fn service_entries(
     name: &str,
     environment: Environment<'_>,
 ) -> Result<Option<BTreeMap<String, String>>> {
-    for path in files(environment) {
+    for path in files(environment)? {
         let text = match files::text(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
@@ -232,15 +233,22 @@ pub fn service_entries(
 }
 
 /// The person's own, then the host's.
-fn files(environment: Environment<'_>) -> Vec<PathBuf> {
-    let own = environment("PGSERVICEFILE")
-        .map(PathBuf::from)
-        .or_else(|| Some(Path::new(&environment("HOME")?).join(format!(".{FILE}"))));
+fn files(environment: Environment<'_>) -> Result<Vec<PathBuf>> {
+    let own = match environment("PGSERVICEFILE") {
+        Some(named) => Some(PathBuf::from(named)),
+        None => own_file(environment("HOME"), &format!(".{FILE}"))?,
+    };
     let system = match environment("PGSYSCONFDIR") {
         Some(folder) => vec![PathBuf::from(folder)],
         None => SYSTEM_FOLDERS.map(PathBuf::from).to_vec(),
     };
-    own.into_iter().chain(system.into_iter().map(|folder| folder.join(FILE))).collect()
+    Ok(own.into_iter().chain(system.into_iter().map(|folder| folder.join(FILE))).collect())
+}
+
+/// A file in the user's folder, if it is there.
+pub fn own_file(home: Option<String>, name: &str) -> Result<Option<PathBuf>> {
+    let Some(home) = home else { return Ok(None) };
+    trust::own_file(Path::new(&home), name).map_err(EngineError::Environment)
 }
 
 fn section(text: &str, name: &str) -> Option<BTreeMap<String, String>> {

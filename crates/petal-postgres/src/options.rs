@@ -207,16 +207,18 @@ impl UrlValues {
             Some(password) => vec![Some(password); addresses.len()],
             None => {
                 let named = given("passfile", "PGPASSFILE").map(PathBuf::from);
-                let own = || Some(Path::new(&environment("HOME")?).join(".pgpass"));
                 let missing = named.as_deref().filter(|file| !file.exists());
                 let missing = missing.map(|file| format!("{}: no such file", file.display()));
                 notes.extend(missing);
-                let file = named.or_else(own);
+                let file = match named {
+                    None => libpq::own_file(environment("HOME"), ".pgpass")?,
+                    named => named,
+                };
                 filed_passwords(file.as_deref(), &addresses, &user, &database, &mut notes)?
             }
         };
         Ok(Options {
-            tls: tls(&given, environment("HOME").map(PathBuf::from))?,
+            tls: tls(&given, environment("HOME"))?,
             connect_timeout: OPTIONS.connect_timeout(
                 given("connect_timeout", "PGCONNECT_TIMEOUT").as_deref(),
                 CONNECT_TIMEOUT_DEFAULT,
@@ -354,20 +356,22 @@ fn wanted(
 const OWN_CERTIFICATE: &str = ".postgresql/postgresql.crt";
 const OWN_KEY: &str = ".postgresql/postgresql.key";
 
-fn tls(given: &dyn Fn(&str, &str) -> Option<String>, home: Option<PathBuf>) -> Result<TlsOptions> {
+fn tls(given: &dyn Fn(&str, &str) -> Option<String>, home: Option<String>) -> Result<TlsOptions> {
     let root = given("sslrootcert", "PGSSLROOTCERT");
     let mode = match given("sslmode", "PGSSLMODE") {
         None if root.as_deref() == Some(PUBLIC) => SslMode::VerifyFull,
         mode => OPTIONS.one_of("sslmode", mode.as_deref(), &SslMode::ALL)?,
     };
-    let own = |name: &str| {
-        let path = home.as_ref().filter(|_| mode != SslMode::Disable)?.join(name);
-        path.exists().then_some(path)
+    let home = home.filter(|_| mode != SslMode::Disable);
+    let find = |option: &str, variable: &str, own: &str| match given(option, variable) {
+        Some(named) => Ok(Some(PathBuf::from(named))),
+        None => libpq::own_file(home.clone(), own),
     };
-    let named = |option: &str, variable: &str| given(option, variable).map(PathBuf::from);
-    let certificate = named("sslcert", "PGSSLCERT").or_else(|| own(OWN_CERTIFICATE));
-    let own_key = || certificate.as_ref().and_then(|_| own(OWN_KEY));
-    let key = named("sslkey", "PGSSLKEY").or_else(own_key);
+    let certificate = find("sslcert", "PGSSLCERT", OWN_CERTIFICATE)?;
+    let key = match &certificate {
+        Some(_) => find("sslkey", "PGSSLKEY", OWN_KEY)?,
+        None => given("sslkey", "PGSSLKEY").map(PathBuf::from),
+    };
     if let Some(key) = key.as_ref().filter(|key| libpq::is_key_open(key)) {
         return Err(OPTIONS.refused(
             "sslkey",

@@ -16,6 +16,7 @@ use rustls::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::libpq;
 use super::options::{SslMode, TlsOptions};
 use petal_engine::{EngineError, Result};
 
@@ -71,11 +72,11 @@ fn verifier(options: &TlsOptions, provider: &Arc<CryptoProvider>) -> Result<Veri
     let verifies = checks_name
         || mode == SslMode::VerifyCa
         || options.root.is_some()
-        || (mode == SslMode::Require && own_root().is_some());
+        || (mode == SslMode::Require && own_root()?.is_some());
     if !verifies {
         return Ok(Verifier { provider: Arc::clone(provider), chain: None });
     }
-    let file = root_file(options);
+    let file = root_file(options)?;
     // Anybody can have a certificate of a public authority, for another name.
     if file.is_none() && !checks_name {
         return Err(EngineError::Setting(
@@ -97,16 +98,15 @@ fn verifier(options: &TlsOptions, provider: &Arc<CryptoProvider>) -> Result<Veri
 }
 
 /// The person's own file, if it is there.
-fn own_root() -> Option<PathBuf> {
-    let file = Path::new(&std::env::var_os("HOME")?).join(ROOT_FILE);
-    file.exists().then_some(file)
+fn own_root() -> Result<Option<PathBuf>> {
+    libpq::own_file(std::env::var("HOME").ok(), ROOT_FILE)
 }
 
 /// The file of the trusted authorities; none for this host's public ones.
-fn root_file(options: &TlsOptions) -> Option<PathBuf> {
+fn root_file(options: &TlsOptions) -> Result<Option<PathBuf>> {
     match options.root.as_deref() {
-        Some(PUBLIC) => None,
-        Some(named) => Some(PathBuf::from(named)),
+        Some(PUBLIC) => Ok(None),
+        Some(named) => Ok(Some(PathBuf::from(named))),
         None => own_root(),
     }
 }

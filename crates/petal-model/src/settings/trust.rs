@@ -49,6 +49,31 @@ pub fn script(path: &Path) -> Result<PathBuf, String> {
     Ok(path)
 }
 
+/// Finds a file by its name in the user's folder, HOME. Refuses one that another user could have put
+/// there: a command that runs as root may keep that user's HOME.
+pub fn own_file(home: &Path, name: &str) -> Result<Option<PathBuf>, String> {
+    let path = home.join(name);
+    let refused = |why: String| {
+        format!(
+            "{}: petal does not read it, because another user could have put it there: {why}; set \
+             HOME to a folder of your own, or name the file in the URL",
+            path.display()
+        )
+    };
+    let mut place = home.to_owned();
+    for part in Path::new(name) {
+        place.push(part);
+        let Ok(about) = place.symlink_metadata() else { return Ok(None) };
+        check_owner(&about).map_err(refused)?;
+    }
+    let Ok(about) = fs::metadata(&path) else { return Ok(None) };
+    check_owner(&about).map_err(refused)?;
+    for folder in [Some(home), path.parent()].into_iter().flatten() {
+        script(folder).map_err(refused)?;
+    }
+    Ok(Some(path))
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt as _, chown};
@@ -88,6 +113,37 @@ mod tests {
             return; // Only root can give a file away.
         }
         assert!(script(&link).unwrap_err().contains("belongs to user 4711"));
+    }
+
+    #[test]
+    fn a_file_in_the_home_of_another_user_is_not_taken_for_ones_own() {
+        let home = tempfile::tempdir().unwrap();
+        let found = |name: &str| own_file(home.path(), name);
+        assert_eq!(found("none"), Ok(None));
+        let path = made(home.path(), "own", 0o600);
+        assert_eq!(found("own"), Ok(Some(path.clone())));
+        fs::create_dir(home.path().join("in")).unwrap();
+        made(&home.path().join("in"), "own", 0o600);
+        assert!(found("in/own").unwrap().is_some());
+        // Everybody may put a file into such a folder, and has its own there.
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        assert!(found("own").is_ok());
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(found("own").unwrap_err().contains("others than its owner"));
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+        let give = |path: &Path| chown(path, Some(4711), Some(4711));
+        if give(&home.path().join("in")).is_err() {
+            return; // Only root can give a file away.
+        }
+        assert!(found("in/own").unwrap_err().contains("belongs to user 4711"));
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(4711), Some(4711)).unwrap();
+        assert!(found("link").unwrap_err().contains("belongs to user 4711"));
+        give(home.path()).unwrap();
+        let refused = found("own").unwrap_err();
+        assert!(refused.contains("belongs to user 4711") && refused.contains("HOME"), "{refused}");
+        assert_eq!(found("none"), Ok(None));
     }
 
     #[test]
