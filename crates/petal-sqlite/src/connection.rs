@@ -43,6 +43,9 @@ pub fn open(path: &Path, access: Access, context: &IoContext) -> Result<Connecti
 fn prepared(connection: Connection) -> rusqlite::Result<Connection> {
     connection.busy_timeout(std::time::Duration::ZERO)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    // No load of petal's makes any: a view is refused, and a trigger does not run.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     connection.execute_batch("PRAGMA mmap_size = 0; PRAGMA wal_autocheckpoint = 0")?;
     Ok(connection)
 }

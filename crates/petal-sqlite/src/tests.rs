@@ -110,6 +110,27 @@ fn one_row_per_block_after_the_load_and_after_updates_at_every_block_size() {
 }
 
 #[test]
+fn no_view_or_trigger_of_others_runs_in_a_file() {
+    let folder = folder();
+    let own = engine(folder.path());
+    own.load(&plan(1024, 4096), &Silent, &unlimited()).unwrap();
+    let open = || rusqlite::Connection::open(folder.path().join("petal1.db")).unwrap();
+    let trigger = "CREATE TABLE ran(x); \
+                   CREATE TRIGGER t AFTER UPDATE ON cf1 BEGIN INSERT INTO ran VALUES(1); END";
+    open().execute_batch(trigger).unwrap();
+    let mut session = own.connect(seat(1, 1)).unwrap();
+    assert_eq!(run(&mut *session, &covering(Kind::Update, 64, 64, 1)), [(64, None)]);
+    drop(session);
+    let ran: i64 = open().query_row("SELECT count(*) FROM ran", [], |row| row.get(0)).unwrap();
+    assert_eq!(ran, 0);
+    let view = "ALTER TABLE petal_meta RENAME TO mine; \
+                CREATE VIEW petal_meta AS SELECT key, value FROM mine";
+    open().execute_batch(view).unwrap();
+    let refused = engine(folder.path()).loaded().unwrap_err().to_string();
+    assert!(refused.contains("access to view"), "{refused}");
+}
+
+#[test]
 fn every_operation_touches_the_rows_it_asks_for_and_updates_persist() {
     let folder = folder();
     let engine = engine(folder.path());
