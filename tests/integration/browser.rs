@@ -171,24 +171,41 @@ fn a_runs_page_is_light_and_dark_wide_narrow_and_printed() {
         done([boxes.every(it => it[0] === it[1]), boxes.some(it => it[0]), boxes.some(it => !it[0])]); }, 200))";
     assert_eq!(browser.value(focus), serde_json::json!([true, true, true]), "focus");
     assert_quiet(&mut browser);
-    browser.value(
-        "document.querySelectorAll('.wide > details, details.fold').forEach(it => it.open = true)",
-    );
-    assert_printed_whole(&mut browser, "run");
+    assert_whole(&mut browser, "run");
 }
 
-/// On paper of A4, nothing passes the right edge.
-fn assert_printed_whole(browser: &mut Browser, name: &str) {
-    browser.prefers("light", "print");
+/// The law of every page: on a telephone and on paper nothing is cut. Only regions that the keyboard
+/// reaches scroll, on paper none does, and no drawing has a text beyond its edges.
+fn assert_whole(browser: &mut Browser, name: &str) {
+    let cut = "(() => {
+        const box = it => it.getBoundingClientRect(), isPaper = matchMedia('print').matches;
+        const seen = [...document.querySelectorAll('body *')].filter(it => box(it).width > 1 && box(it).height > 1
+            && !it.closest('.unseen, .skip, #tip'));
+        const said = (why, it) => why + ' ' + (it.closest('[id]')?.id) + ' ' + it.outerHTML.slice(0, 120);
+        const scrolls = it => it.scrollWidth > it.clientWidth + 1;
+        const holders = '.scroll, .plot, #now';
+        return [
+            ...seen.filter(it => box(it).right > innerWidth + 1 && (isPaper || !it.closest(holders)))
+                .map(it => said('beyond the page', it)),
+            ...seen.filter(it => it.matches(holders) && scrolls(it) && (isPaper || it.tabIndex !== 0))
+                .map(it => said(isPaper ? 'scrolls on paper' : 'out of reach of the keyboard', it)),
+            ...seen.filter(it => it.matches('.plot > svg text')).filter(it => {
+                const all = box(it.closest('svg'));
+                return box(it).right > all.right + 1 || box(it).left < all.left - 1;
+            }).map(it => said('beyond its drawing', it)),
+        ].slice(0, 8).join(' ; ');
+    })()";
+    browser.value("document.querySelectorAll('details').forEach(it => it.open = true)");
     // 210 mm less two margins of 14 mm.
-    browser.window(688, 900);
-    let cut = "[...document.querySelectorAll('main table, main svg, main p, main dl')]
-        .filter(it => it.getBoundingClientRect().width > 0 && it.getBoundingClientRect().right > innerWidth + 1)
-        .map(it => (it.closest('section').id || it.closest('section').className) + ' ' + it.tagName + ' '
-            + Math.round(it.getBoundingClientRect().right) + ' ' + it.outerHTML.slice(0, 80)).join('; ')";
-    let cut = browser.text(cut);
-    browser.screenshot(&shot(&format!("{name}-paper.png")));
-    assert_eq!(cut, "", "{name}: cut on paper");
+    for (medium, width) in [("screen", 390), ("print", 688)] {
+        browser.prefers("light", medium);
+        browser.window(width, 900);
+        // The page marks what scrolls after it was laid out.
+        browser.value("new Promise(done => setTimeout(() => done(1), 200))");
+        let cut = browser.text(cut);
+        browser.screenshot(&shot(&format!("{name}-{width}.png")));
+        assert_eq!(cut, "", "{name}: cut at {width} px, {medium}");
+    }
     browser.prefers("light", "screen");
     browser.window(1280, 900);
 }
@@ -266,20 +283,65 @@ fn the_calibrated_device_is_drawn_with_the_runs_upon_its_curve() {
     assert_fits(&mut browser, "sweep-calibrated");
 }
 
-/// In light and dark and on a telephone, without a complaint or a request.
+/// In light and dark, on a telephone and on paper, without a complaint or a request.
 fn assert_fits(browser: &mut Browser, name: &str) {
     let light = browser.screenshot(&shot(&format!("{name}-light.png")));
     browser.prefers("dark", "screen");
     assert_ne!(light, browser.screenshot(&shot(&format!("{name}-dark.png"))));
-    browser.prefers("light", "screen");
-    browser.window(390, 800);
-    // Elements that pass the window's edge, except in parts that scroll by themselves.
-    let wide = "document.documentElement.scrollWidth <= innerWidth ? '' : [...document.querySelectorAll('body *')]\
-        .filter(it => it.getBoundingClientRect().right > innerWidth && !it.closest('.scroll, .plot'))\
-        .map(it => it.outerHTML.slice(0, 300)).join(' ')";
-    assert_eq!(browser.value(wide), "", "{name}: the page is wider than its window");
-    browser.window(1280, 900);
+    assert_whole(browser, name);
     assert_quiet(browser);
+}
+
+/// Pages of records that no other test here opens: a run with a divided operation and with the price of
+/// a neighbour, costs, petals of a table and of AWR reports.
+#[test]
+fn every_other_kind_of_page_is_whole_on_a_telephone_and_on_paper() {
+    let work = Workplace::new();
+    let kept = |name: &str| {
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)).unwrap()
+    };
+    let mut run: serde_json::Value =
+        serde_json::from_slice(&kept("data/records/petal-run-1/run.json")).unwrap();
+    let part = |name: &str, us: f64| {
+        serde_json::json!({ "part": name, "us": us, "events": 9000, "p99_us": us * 3.0,
+            "layer": "the kernel's clock of the thread, from one switch of its state to the next" })
+    };
+    run["waterfall"] = serde_json::json!({
+        "operations": 9000, "operation_us": 310.0, "gap_us": 4.0, "why_unknown": null,
+        "parts": [part("petal", 2.0), part("run_queue", 127.0), part("device", 175.0),
+            { "part": "wire", "us": null, "events": null, "p99_us": null, "layer": "no network" },
+            part("other", 2.0)],
+    });
+    let figure = |layer: &str, name: &str, unit: &str| {
+        serde_json::json!({ "layer": layer, "figure": name, "unit": unit, "without": 312.5,
+            "with": 12_345.6, "share": 0.353, "interval": [0.281, 0.429], "is_found": true })
+    };
+    run["interference"] = serde_json::json!([{ "neighbour": "dd if=/dev/zero of=/srv/database/a-long-name bs=1M",
+        "worked": 1.0, "pairs": 12, "figures": [figure("users", "p99", "us"), figure("device", "reads", "/s")] }]);
+    work.write("run/run.json", run.to_string());
+    work.petal(["report", "run"]).exits(0);
+    work.write("costs/costs.json", kept("data/costs/costs.json"));
+    work.petal(["report", "costs"]).exits(0);
+    work.write("flash.csv", kept("samples/flash-pcie.csv"));
+    work.petal(["compare", "flash.csv", "--html", "petals.html"]).exits(0);
+    for (sessions, name) in [(1, "awr_12c.txt"), (8, "awr_11g.html"), (64, "sp_11g.txt")] {
+        work.write(&format!("awr/awr_20_{sessions}.txt"), kept(&format!("data/awr/{name}")));
+    }
+    work.petal(["awr", "--petals", "awr.html", "awr"]).exits(0);
+
+    let Some(mut browser) = opened(&work.path("run/report.html")) else { return };
+    let divided = browser.text("document.querySelector('#fig-operation-parts svg').textContent");
+    for word in ["waiting for a processor", "127.0 us, 41.0 %", "device", "175.0 us, 56.5 %"] {
+        assert!(divided.contains(word), "{word}: {divided}");
+    }
+    assert!(browser.text("document.querySelector('#interference').textContent").contains("p99"));
+    assert_fits(&mut browser, "run-divided");
+    for (page, name) in
+        [("costs/report.html", "costs"), ("petals.html", "petals"), ("awr.html", "awr")]
+    {
+        browser.open(&work.path(page));
+        assert_fits(&mut browser, name);
+    }
 }
 
 #[test]
@@ -371,7 +433,7 @@ fn a_sweeps_page_shows_its_petals_and_leads_to_each_cell() {
     browser.screenshot(&shot("sweep-light.png"));
     browser.prefers("dark", "screen");
     browser.screenshot(&shot("sweep-dark.png"));
-    assert_printed_whole(&mut browser, "sweep");
+    assert_whole(&mut browser, "sweep");
 
     // On a telephone the peaks are in view, and the rest of the chart is a move away.
     browser.window(390, 800);
@@ -439,7 +501,6 @@ fn a_comparisons_page_opens_with_its_answer_and_is_read_on_a_telephone() {
     let whole = "[...document.querySelectorAll('#change .scroll')].every(it => it.scrollWidth <= it.clientWidth)";
     assert_eq!(browser.value(whole), true, "the table has to be moved");
     browser.screenshot(&shot("compare-narrow.png"));
-    assert_printed_whole(&mut browser, "compare");
 }
 
 /// A copy of a run on another host, with other figures.

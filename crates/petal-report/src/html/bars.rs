@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use super::super::charts::{
     Chart, ChartFrame, ChartSeries, Color, Plot, PlotAxis, Scale, Variant, Word,
 };
-use super::super::numbers::{UNKNOWN, decimal, or_dash, percent, whole};
+use super::super::numbers::{decimal, micros, or_dash, percent, whole};
+use super::super::run::waterfall;
 use super::super::sources;
 use super::super::table::Table;
+use super::time::waterfall::look;
 use petal_model::record::Run;
+use petal_model::record::waterfall::{Waterfall, WaterfallPart};
 use petal_model::stats::histogram::Bar;
 
 /// Spreads in one chart at most; the longest waits first.
@@ -139,16 +142,14 @@ pub(super) fn layers(run: &Run) -> Option<Chart> {
             for (at, layer) in layers.iter().enumerate() {
                 let level = count - at as f64 - 0.5 + shift;
                 let bytes = if number == 0 { layer.read } else { layer.written };
-                draw_bar(plot, bytes, level, Color::Series(number));
+                let megabytes = bytes.map(|bytes| bytes as f64 / 1e6);
+                let figure = or_dash(megabytes, |mb| decimal(mb, usize::from(mb < 10.0)));
+                let ends = megabytes.map(|mb| (0.0, mb));
+                draw_bar(plot, ends, (level, 0.145), (Color::Series(number), 0.85), &figure);
             }
         });
     }
-    let [left, top, right, bottom] = plot.edges();
-    let height = (bottom - top) / count;
-    for row in 0..layers.len() {
-        let from = top + height * row as f64;
-        plot.hit_box([left, from, right, from + height], row);
-    }
+    hit_rows(&mut plot, layers.len());
     let row = |layer: &Layer| {
         let megabytes = |bytes: Option<u64>| or_dash(bytes, |bytes| decimal(bytes as f64 / 1e6, 1));
         [layer.name.clone(), megabytes(layer.read), megabytes(layer.written)]
@@ -163,19 +164,62 @@ pub(super) fn layers(run: &Run) -> Option<Chart> {
     Some(chart.with_series(["read", "written"].into_iter().enumerate().map(area)))
 }
 
-fn draw_bar(plot: &mut Plot, bytes: Option<u64>, level: f64, color: Color) {
-    const HALF: f64 = 0.145;
-    let Some(bytes) = bytes else {
+/// A bar between two values with its figure at the end; a dash if they are unknown.
+fn draw_bar(
+    plot: &mut Plot,
+    ends: Option<(f64, f64)>,
+    (level, half): (f64, f64),
+    paint: (Color, f64),
+    figure: &str,
+) {
+    let word = |color| Word { size: 11.0, ..Word::new(figure, color) };
+    let Some((from, to)) = ends else {
         let (x, y) = plot.at(0.0, level);
-        plot.word(x + 6.0, y, Word { size: 11.0, ..Word::new(UNKNOWN, Color::Muted) });
-        return;
+        return plot.word(x + 6.0, y, word(Color::Muted));
     };
-    let megabytes = bytes as f64 / 1e6;
-    plot.rectangle([(0.0, level + HALF), (megabytes, level - HALF)], color, 0.85);
-    let (x, y) = plot.at(megabytes, level);
-    let text = decimal(megabytes, usize::from(megabytes < 10.0));
-    let word = Word { size: 11.0, ..Word::new(&text, Color::Text) };
-    plot.word(x + 6.0, y, word);
+    plot.rectangle([(from, level + half), (to, level - half)], paint.0, paint.1);
+    let (x, y) = plot.at(from.max(to), level);
+    plot.word(x + 6.0, y, word(Color::Text));
+}
+
+/// Makes each row of the values a band of the plot that the pointer finds.
+fn hit_rows(plot: &mut Plot, rows: usize) {
+    let [left, top, right, bottom] = plot.edges();
+    let height = (bottom - top) / rows as f64;
+    for row in 0..rows {
+        let from = top + height * row as f64;
+        plot.hit_box([left, from, right, from + height], row);
+    }
+}
+
+/// Draws the time of a mean operation: each part begins where the one above it ends. None if the
+/// parts do not add up.
+pub(super) fn waterfall(waterfall: &Waterfall) -> Option<Chart> {
+    let all_us = waterfall.operation_us.filter(|_| waterfall.adds_up())?;
+    let part = |part: &WaterfallPart| (part.part.name(), part.us, look(part.part));
+    let gap = ("gap", waterfall.gap_us, (Color::Muted, 0.5));
+    let parts: Vec<_> = waterfall.parts.iter().map(part).chain([gap]).collect();
+    let count = parts.len() as f64 + 1.0;
+    let names = parts.iter().map(|(name, ..)| *name).chain(["operation"]).enumerate();
+    let words = names.map(|(at, name)| (count - at as f64 - 0.5, name.to_owned()));
+    let (id, title) = ("operation-parts", "Where the time of an operation goes");
+    let described = format!("{} us: {}.", micros(all_us), waterfall::largest(waterfall));
+    // Room at the right for the figure at the end of a bar.
+    let x = PlotAxis::new(Scale::between(0.0, all_us * 1.22), "us of a mean operation");
+    let y = PlotAxis::of_words(words, count);
+    let mut plot = Plot::new(&ChartFrame::wide((id, title, &described), 62.0 + 24.0 * count, x, y));
+    let mut begin_us = 0.0;
+    for (at, (_, us, paint)) in parts.into_iter().enumerate() {
+        let ends = us.map(|us| (begin_us, begin_us + us));
+        let figure = or_dash(us, |us| format!("{} us, {} %", micros(us), percent(us / all_us)));
+        draw_bar(&mut plot, ends, (count - at as f64 - 0.5, 0.34), paint, &figure);
+        begin_us += us.unwrap_or(0.0);
+    }
+    let figure = format!("{} us", micros(all_us));
+    draw_bar(&mut plot, Some((0.0, all_us)), (0.5, 0.34), (Color::Text, 0.8), &figure);
+    hit_rows(&mut plot, count as usize);
+    let values = waterfall::table(waterfall);
+    Some(Chart::new(id, title, waterfall::NOTE, Variant::linear(plot.finish()), values))
 }
 
 fn layers_of(run: &Run) -> Vec<Layer> {

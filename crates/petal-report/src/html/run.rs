@@ -246,7 +246,10 @@ fn divided(run: &Run) -> Section {
         None => section,
         Some(waterfall) => match &waterfall.why_unknown {
             Some(why) => section.notes([format!("waterfall: - ({why})")]),
-            None => section.table("", waterfall::table(waterfall)),
+            None => match bars::waterfall(waterfall) {
+                Some(chart) => section.charts([chart]),
+                None => section.table("", waterfall::table(waterfall)),
+            },
         },
     }
 }

@@ -9,7 +9,7 @@ mod latency;
 mod processors;
 mod rates;
 mod requests;
-mod waterfall;
+pub(super) mod waterfall;
 
 use super::super::charts::{Chart, ChartFrame, ChartUse, Color, Plot, PlotAxis, Scale};
 use super::super::run::seconds::SECOND_S_MIN;

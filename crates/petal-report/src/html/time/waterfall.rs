@@ -12,7 +12,7 @@ use petal_model::record::waterfall::{PartOfTime, Waterfall};
 const HEIGHT: f64 = 250.0;
 const PARTS: usize = PartOfTime::ALL.len();
 /// Color and opacity of a part. Only neighbours in one layer share a hue.
-fn look(part: PartOfTime) -> (Color, f64) {
+pub(in crate::html) fn look(part: PartOfTime) -> (Color, f64) {
     let (hue, opacity) = match part {
         PartOfTime::Petal => (0, 0.8),
         PartOfTime::Wire => (0, 0.4),
