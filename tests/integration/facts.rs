@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::engine_postgres::load;
 use crate::questions::first_screen;
 use crate::server_postgres::{Server, is_there};
-use crate::support::{ControlGroup, Running, Workplace, record};
+use crate::support::{ControlGroup, Ended, Running, Workplace, record};
 
 /// Waits until a second of the only run is written.
 fn until_second(work: &Workplace, run: &mut Running, seconds: usize) {
@@ -49,15 +49,20 @@ fn a_processor_quota_that_is_set_in_the_run_is_named_with_its_second() {
     assert!(figures["throttled_periods"].as_u64().unwrap() > 0, "{figures}");
 }
 
-/// A run of UPDATEs, during which `change` happens.
+/// A run of UPDATEs, which the change within it makes invalid.
 pub fn changed_in_run(work: &Workplace, url: &str, change: impl FnOnce()) -> String {
+    run_during(work, url, change).exited(1).stdout
+}
+
+/// A run of UPDATEs, during which `change` happens.
+fn run_during(work: &Workplace, url: &str, change: impl FnOnce()) -> Ended {
     let before = work.runs().len();
     let args = ["run", "-s", "1", "--run-time", "4", "--update-pct", "50", "--db", url];
     let mut run = work.petal(args).start();
     run.until("its folder", || work.runs().len() > before);
     until_second(work, &mut run, 1);
     change();
-    run.ends().exited(1).stdout
+    run.ends()
 }
 
 fn durable(run: &Path) -> Value {
@@ -99,6 +104,13 @@ fn settings_of_postgres_that_change_in_the_run_are_named_and_decide_durability()
     assert!(message.contains("fsync: off -> on in second "), "{message}");
     assert!(message.contains("wal_writer_delay: 200ms -> 300ms"), "{message}");
     assert!(finding(&work, "not-durable").contains("fsync=off"));
+    // Set and set back between two looks: the reload is named.
+    let _ = run_during(&work, &url, || {
+        alter("ALTER SYSTEM SET fsync = off");
+        alter("ALTER SYSTEM RESET fsync");
+    });
+    let message = finding(&work, "settings-changed");
+    assert!(message.contains("last reload of the server's settings: "), "{message}");
     sweeps_leave_settings_of_others(&work, &server);
 }
 

@@ -151,5 +151,8 @@ mod tests {
         assert_eq!(found(server(&restarted)).severity, Severity::Warning);
         restarted.details.connections = Some(Default::default());
         assert!(server(&restarted).is_err(), "an outage is part of such a test");
+        restarted.summary.outages = Some(vec![Default::default()]);
+        let outage = found(crate::outages::judge(&restarted)).message;
+        assert!(outage.ends_with("; the server started again in second 1"), "{outage}");
     }
 }

@@ -19,6 +19,10 @@ const PROCESSES_BYTES: u64 = 256 << 20;
 /// Page cache that is left to a server whose reads are to reach the device.
 pub const PAGE_CACHE_BYTES: u64 = 512 << 20;
 
+/// The least data whose reads reach the device past a limited page cache, which then holds at most a
+/// tenth of them.
+pub const LEAST_DATA_BYTES: u64 = 10 * (PROCESSES_BYTES + PAGE_CACHE_BYTES);
+
 /// Judges whether programs lacked memory.
 pub(super) fn pressure(run: &Run) -> Judgement {
     seen(run, "memory")?;
@@ -62,7 +66,7 @@ pub fn limit_command(
         (true, Some(unit)) => format!("systemctl set-property --runtime {unit} MemoryMax={size}"),
         (true, None) => format!("echo {size} > {folder}/{file}"),
         (false, _) => format!(
-            "G={folder}/petal-server; mkdir -p $G; echo {size} > $G/{file}; for p in {process} \
+            "G={folder}/petal-server-{process}; mkdir -p $G; echo {size} > $G/{file}; for p in {process} \
              $(pgrep -P {process}); do echo $p > $G/cgroup.procs; done"
         ),
     };
@@ -124,7 +128,7 @@ mod tests {
             format!("echo 896M > /sys/fs/cgroup/db/memory.max{empty}")
         );
         assert!(command("/sys/fs/cgroup", false).starts_with(
-            "G=/sys/fs/cgroup/petal-server; mkdir -p $G; echo 896M > $G/memory.max; for p in 71"
+            "G=/sys/fs/cgroup/petal-server-71; mkdir -p $G; echo 896M > $G/memory.max; for p in 71"
         ));
         assert_eq!(limit_command(&target, &details, &HostFacts::default(), 1), None);
     }

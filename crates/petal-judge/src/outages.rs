@@ -11,6 +11,7 @@ use petal_model::record::connections::{
     CommitOutcome, ConnectionLoss, ConnectionLosses, DoubtfulCommit, KindOutage, Outage, Silence,
 };
 use petal_model::record::ledger::Ledger;
+use petal_model::stats::facts::FactKind;
 use petal_model::workload::op::Kind;
 use petal_model::workload::version::{RunStamps, Version};
 
@@ -145,6 +146,10 @@ pub(super) fn judge(run: &Run) -> Judgement {
         ),
         None => (format!("{times}; operations did not succeed again before the end"), false),
     };
+    let changes = run.details.facts.iter().flat_map(|proof| &proof.changes);
+    let mut started = changes.filter(|change| change.kind == FactKind::Start);
+    let started = started.next().map(|it| format!("; the server started again {}", it.when()));
+    let message = message + &started.unwrap_or_default();
     let advice =
         "The section of outages has the times. Rates and latencies of the run contain them.";
     let judged = if is_over { info(message, advice) } else { error(message, advice) };

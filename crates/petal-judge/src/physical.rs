@@ -110,6 +110,10 @@ fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
             Some(command) => format!("a limit on the server's control group ({command}), or "),
             None => "PAGE_CACHE_LIMIT, or ".to_owned(),
         },
+        PageCacheRemedy::DataForLimit => format!(
+            "{} of data and a limit on the server's control group, or ",
+            size(memory::LEAST_DATA_BYTES)
+        ),
         PageCacheRemedy::MoreData => String::new(),
     };
     let hint = format!("Use {hint}a data set several times the memory.");
@@ -121,6 +125,8 @@ fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
 pub(super) enum PageCacheRemedy {
     DirectIo,
     Limit,
+    /// A limit, once more data are loaded.
+    DataForLimit,
     MoreData,
 }
 
@@ -132,6 +138,9 @@ pub(super) fn page_cache_remedy(run: &Run) -> PageCacheRemedy {
     let can_limit = !served::is_direct(run) && target.local && takes(run, "PAGE_CACHE_LIMIT", None);
     match (!is_asked && takes(run, "DIRECT_IO", Some("TRUE")), can_limit) {
         (true, _) => PageCacheRemedy::DirectIo,
+        (_, true) if run.summary.active_bytes < memory::LEAST_DATA_BYTES => {
+            PageCacheRemedy::DataForLimit
+        }
         (_, true) => PageCacheRemedy::Limit,
         _ => PageCacheRemedy::MoreData,
     }

@@ -5,6 +5,7 @@
 use petal_model::record::Run;
 use petal_model::record::conclusions::ResourceUse;
 use petal_model::record::os_figures::HostFigures;
+use petal_model::stats::os::requests::RequestKind;
 
 use super::limits::{busy_percent, server_cpu};
 use super::{io_limits, served, waterfall};
@@ -186,9 +187,25 @@ pub(super) fn above_the_device(run: &Run, waited_us: f64) -> Option<f64> {
 pub(super) fn reads_at_the_device_us(run: &Run) -> Option<f64> {
     let served = served::reads(run).ok().filter(served::ReadsServed::is_by_device)?;
     let counts = run.details.device?;
+    if let Some((mean_us, own)) = own_read_us(run).zip(run.details.io.physical_read_requests) {
+        let by_device = own as f64 * served.device as f64 / served.asked.max(1) as f64;
+        return Some(mean_us * by_device.min(counts.read_requests as f64));
+    }
     // Reads of others count there, too: their time is at most the share of their bytes.
     let own = (served.device as f64 / counts.read_bytes.max(1) as f64).min(1.0);
     Some(counts.read_ms as f64 * 1e3 * own)
+}
+
+/// The mean time of the database's own reads in the queue and at the device; None if the kernel did not
+/// time them one by one.
+fn own_read_us(run: &Run) -> Option<f64> {
+    let requests = run.database_host()?.whole.sum.requests.as_ref()?;
+    let mut own = requests.times.iter().filter(|it| it.kind == RequestKind::Read);
+    let own = own.try_fold((0, 0), |(ns, count), it| match it.of_database? {
+        true => Some((ns + it.total.total_ns, count + it.total.count())),
+        false => Some((ns, count)),
+    });
+    own.filter(|(_, count)| *count > 0).map(|(ns, count)| ns as f64 / 1e3 / count as f64)
 }
 
 #[cfg(test)]

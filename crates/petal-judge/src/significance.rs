@@ -151,7 +151,8 @@ pub fn sequential(a: &[f64], b: &[f64]) -> Option<Difference> {
     let unknown = interval.is_none().then(|| WIDE_BASELINE.to_owned());
     Some(Difference {
         share,
-        interval: interval.map(|(low, high)| (low - 1.0, high - 1.0)),
+        // No figure is below 0, whatever the model of its noise allows.
+        interval: interval.map(|(low, high)| ((low - 1.0).max(-1.0), high - 1.0)),
         p: Some(test.p),
         method: Method::Welch,
         unknown,
@@ -175,8 +176,9 @@ pub fn anytime(a: &[f64], b: &[f64]) -> Option<Difference> {
     }
     let ends = anytime_ends(a, b, LEVEL).filter(|(a, _)| a.0 > 0.0);
     let unknown = ends.is_none().then(|| WIDE_BASELINE.to_owned());
-    let interval =
-        ends.map(|(a, b)| ((b.0 / a.0).min(b.0 / a.1) - 1.0, (b.1 / a.0).max(b.1 / a.1) - 1.0));
+    let interval = ends.map(|(a, b)| {
+        (((b.0 / a.0).min(b.0 / a.1) - 1.0).max(-1.0), (b.1 / a.0).max(b.1 / a.1) - 1.0)
+    });
     Some(Difference { share, interval, p: Some(p_apart(a, b)), method: Method::Anytime, unknown })
 }
 

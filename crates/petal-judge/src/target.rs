@@ -96,10 +96,11 @@ pub fn data(
     };
     // A page cache can be limited for a server on this host that uses it.
     let mut advice = "petal setup --replace -s N --scale SIZE".to_owned();
-    if details.local && !details.in_process && !passes_page_cache {
+    let is_enough = data_bytes.is_none_or(|bytes| bytes >= memory::LEAST_DATA_BYTES);
+    if details.local && !details.in_process && !passes_page_cache && is_enough {
         let command = memory::limit_command(target, details, host, memory::PAGE_CACHE_BYTES);
         advice += "   # or limit the page cache of the server: ";
-        advice += &command.unwrap_or_else(|| "run with PAGE_CACHE_LIMIT=2G".to_owned());
+        advice += &command.unwrap_or_else(|| "run with PAGE_CACHE_LIMIT=512M".to_owned());
     }
     judged("data", why, (value, verdict, advice.as_str()))
 }

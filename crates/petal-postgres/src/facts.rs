@@ -25,6 +25,9 @@ const SETTINGS: &str = "SELECT name, pg_catalog.current_setting(name) FROM pg_ca
 
 const STARTED: &str = "SELECT pg_catalog.pg_postmaster_start_time()::pg_catalog.text";
 
+/// A setting that was changed and set back between two looks has left its reload.
+const RELOADED: &str = "SELECT pg_catalog.pg_conf_load_time()::pg_catalog.text";
+
 /// A backend has read the server's files again when its time of that is new.
 const MARK: &str = "SELECT pg_catalog.pg_postmaster_start_time()::pg_catalog.text || ' ' \
     || pg_catalog.pg_conf_load_time()::pg_catalog.text";
@@ -41,6 +44,10 @@ pub fn of_server(client: &mut Client) -> Result<ServerFacts> {
     let settings = settings.into_iter().filter(|(name, _)| is_of_server(name));
     let mut facts: FactValues =
         settings.map(|(name, value)| ((FactKind::Setting, name), value)).collect();
+    // Each process of the server has its own fraction of the second.
+    let reloaded: String = client.ask_value(ASKING, RELOADED, &[])?;
+    let reloaded = reloaded.split('.').next().unwrap_or_default().to_owned();
+    facts.insert((FactKind::Setting, "last reload of the server's settings".to_owned()), reloaded);
     facts.insert((FactKind::Start, "start of the server".to_owned()), started);
     Ok(ServerFacts { facts, durability })
 }

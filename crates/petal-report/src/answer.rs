@@ -32,6 +32,12 @@ fn differences(comparison: &Comparison) -> Option<String> {
     let is = |significance| move |found: &&Found<'_>| found.change.significance == significance;
     let count = comparison.cells.len();
     let cells = if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") };
+    let mut figures = comparison.cells.iter().flat_map(|cell| &cell.figures);
+    if all.is_empty() && figures.all(|figure| figure.sides.iter().all(Option::is_some)) {
+        return Some(format!(
+            "No answer: the baseline of {cells} is 0, and no change is a share of it."
+        ));
+    }
     let unknown = all.iter().filter(is(Significance::Unknown)).count();
     if unknown == all.len() {
         return Some(format!(

@@ -106,13 +106,13 @@ fn bmf_of_a_history_is_of_the_newest_group() {
 fn bmf_leaves_out_what_is_no_storage_test() {
     let side = |name: &str| {
         let mut seen = run(0, "a", &[Some(100.0), Some(5.0)]);
-        seen.metrics.insert("ops_s".to_owned(), 10.0);
+        seen.metrics.insert("commits_s".to_owned(), 10.0);
         seen.warnings = vec!["cached-by-os".to_owned()];
         ComparedSide { name: name.to_owned(), observations: vec![seen] }
     };
     let bmf = Bmf::of_comparison(&compare(&["A", "B"].map(side), &Rules::default()).unwrap());
     let measures = bmf_of(&bmf)["all"].clone();
-    assert_eq!(measures["ops_s"]["value"], 10.0);
+    assert_eq!(measures["commits_s"]["value"], 10.0);
     assert_eq!(measures.get("piops"), None);
     assert_eq!(bmf.left_out[0], "all, piops: not a storage test");
 }

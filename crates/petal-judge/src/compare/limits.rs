@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::cells::label;
 use super::{Change, ComparedFigure, Comparison};
+use crate::estimate::REPEATS_MIN;
 use crate::significance;
 use petal_model::numbers::{counted, signed_percent};
 use petal_model::settings::limit::{ChangeLimit, ForbiddenSide};
@@ -95,10 +96,15 @@ impl JudgedCell<'_> {
     fn case(&self, outcome: LimitOutcome) -> LimitCase {
         let place = label(self.factors);
         match self.figure {
-            Some(figure) if figure.is_struck_out => LimitCase {
+            _ if self.is_struck_out() => LimitCase {
                 outcome: LimitOutcome::Inconclusive,
                 place,
                 words: NOT_STORAGE.to_owned(),
+            },
+            Some(figure) if figure.is_known() && self.change.is_none() => LimitCase {
+                outcome: LimitOutcome::Inconclusive,
+                place,
+                words: "the baseline is 0 and has no share".to_owned(),
             },
             _ => LimitCase { outcome, place, words: words(self.changed()) },
         }
@@ -111,6 +117,25 @@ impl JudgedCell<'_> {
         let is_fallen =
             values(0).zip(values(side)).is_some_and(|(a, b)| significance::is_fall_to_zero(a, b));
         is_fallen && limit.side == ForbiddenSide::Below && self.change.is_some()
+    }
+
+    /// A rise from zero, which is no share: enough runs of the baseline have none, and every run of the
+    /// other side has some.
+    fn of_rise_from_zero(&self, limit: &ChangeLimit, side: usize) -> Option<LimitCase> {
+        let values = |side: usize| Some(self.figure?.sides[side].as_ref()?.values.as_slice());
+        let (a, b) = values(0).zip(values(side))?;
+        let are_enough = a.len().min(b.len()) >= REPEATS_MIN;
+        let outcome = match limit.side {
+            ForbiddenSide::Below => LimitOutcome::Passed,
+            ForbiddenSide::Above => LimitOutcome::Failed,
+        };
+        let words = "rose from 0 in every run".to_owned();
+        (are_enough && significance::is_fall_to_zero(b, a) && !self.is_struck_out())
+            .then(|| LimitCase { outcome, place: label(self.factors), words })
+    }
+
+    fn is_struck_out(&self) -> bool {
+        self.figure.is_some_and(|figure| figure.is_struck_out)
     }
 
     fn p(&self, limit: &ChangeLimit, side: usize) -> Option<f64> {
@@ -129,8 +154,19 @@ fn against(limit: &ChangeLimit, comparison: &Comparison, side: usize) -> Vec<Lim
         let change = figure.and_then(|figure| figure.changes[side - 1].as_ref());
         JudgedCell { factors: &cell.factors, figure, change }
     });
-    let is_something = |cell: &JudgedCell<'_>| !cell.figure.is_some_and(ComparedFigure::is_nothing);
-    let cells: Vec<JudgedCell<'_>> = cells.filter(is_something).collect();
+    let (nothing, cells): (Vec<_>, Vec<JudgedCell<'_>>) =
+        cells.partition(|cell| cell.figure.is_some_and(ComparedFigure::is_nothing));
+    if cells.is_empty() && !nothing.is_empty() {
+        let words = "0 in every run of every side".to_owned();
+        let (outcome, place) = (LimitOutcome::Inconclusive, "all".to_owned());
+        return vec![LimitCase { outcome, place, words }];
+    }
+    let (risen, cells): (Vec<_>, Vec<_>) = cells
+        .into_iter()
+        .map(|cell| (cell.of_rise_from_zero(limit, side), cell))
+        .partition(|(risen, _)| risen.is_some());
+    let risen = risen.into_iter().filter_map(|(case, _)| case);
+    let cells: Vec<JudgedCell<'_>> = cells.into_iter().map(|(_, cell)| cell).collect();
     let p: Vec<Option<f64>> = cells.iter().map(|cell| cell.p(limit, side)).collect();
     let is_proven = |p: Option<f64>| p.is_some_and(significance::is_significant_one_sided);
     let corrected = cells.iter().zip(significance::holm(&p));
@@ -142,7 +178,7 @@ fn against(limit: &ChangeLimit, comparison: &Comparison, side: usize) -> Vec<Lim
                 outcome => outcome,
             })
         });
-        return alone.collect();
+        return alone.chain(risen).collect();
     };
     let changed = Some(HeldChange { share: whole.share, interval: whole.interval, unknown: None });
     let place = format!("over {}", counted(whole.cells as u64, "cell"));
@@ -155,7 +191,7 @@ fn against(limit: &ChangeLimit, comparison: &Comparison, side: usize) -> Vec<Lim
             Some(_) => LimitOutcome::Passed,
         })
     });
-    std::iter::once(over_all).chain(of_cells).collect()
+    std::iter::once(over_all).chain(of_cells).chain(risen).collect()
 }
 
 /// Judges a limit by the gravest of these cases; without any it is open: one case says so.

@@ -29,16 +29,19 @@ pub(super) fn of(sides: &[ComparedSide]) -> Option<ComparisonVerdict> {
         (!parts.is_empty()).then(|| format!("{} ({parts})", side.name))
     };
     let found: Vec<String> = sides.iter().filter_map(of_side).collect();
+    let all = || sides.iter().flat_map(|side| &side.observations);
     let which = match found.len() {
         0 => return None,
-        count if count == sides.len() => "a cache served the reads of every side",
+        _ if all().all(|seen| not_storage(seen).is_some()) => {
+            "a cache served the reads of every side"
+        }
+        count if count == sides.len() => "a cache served the reads of some runs",
         _ => "a cache served the reads of some sides only, and the difference is one of caches",
     };
-    let all = sides.iter().flat_map(|side| &side.observations);
-    let mut next = all.filter(|seen| not_storage(seen).is_some()).filter_map(next_of);
+    let mut next = all().filter(|seen| not_storage(seen).is_some()).filter_map(next_of);
     Some(ComparisonVerdict {
         words: format!(
-            "Not a storage test: {which}: {}. PIOPS and read times are not compared.",
+            "Not a storage test: {which}: {}. PIOPS, operations and their times are not compared.",
             found.join("; ")
         ),
         next: next.next().unwrap_or_default(),

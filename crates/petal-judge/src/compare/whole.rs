@@ -125,6 +125,11 @@ fn error(known: &[Logarithms]) -> Option<(f64, f64, bool)> {
 }
 
 impl ComparedFigure {
+    /// Returns true if every side has values.
+    pub(super) fn is_known(&self) -> bool {
+        self.sides.iter().all(Option::is_some)
+    }
+
     /// Returns true if every side counted nothing here: there is nothing that could change.
     pub(super) fn is_nothing(&self) -> bool {
         self.sides.iter().flatten().all(|known| known.values.iter().all(|value| *value == 0.0))

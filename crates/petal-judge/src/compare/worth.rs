@@ -52,12 +52,12 @@ struct WorthEffect {
 const EFFECTS: [WorthEffect; 2] = [
     WorthEffect {
         id: "processor-bound",
-        of_all: "processors limited every side, so this comparison does not show the storage",
+        of_all: "processors limited runs of every side, so this comparison does not show the storage",
         of_some: "processors limited one side, so the difference is not one of storage alone",
     },
     WorthEffect {
         id: "not-durable",
-        of_all: "commits did not wait for stable storage on any side, so UPDATE, commit and log \
+        of_all: "commits did not wait for stable storage in runs of every side, so UPDATE, commit and log \
                  figures are not those of a durable system",
         of_some: "commits waited for stable storage on one side and not on another, so UPDATE, \
                   commit, log and PIOPS figures cannot be compared",
@@ -80,12 +80,8 @@ pub(super) fn effects(sides: &[ComparedSide]) -> Vec<String> {
                 format!("{} ({runs} of {all})", side.name)
             })
             .collect();
-        let is_all = found.iter().all(|(side, runs)| *runs == side.observations.len());
-        let what = match found.iter().all(|(_, runs)| *runs > 0) {
-            true if is_all => effect.of_all.to_owned(),
-            true => format!("in these runs {}", effect.of_all),
-            false => effect.of_some.to_owned(),
-        };
+        let is_of_all = found.iter().all(|(_, runs)| *runs > 0);
+        let what = if is_of_all { effect.of_all } else { effect.of_some };
         (!with.is_empty()).then(|| format!("{}: {}: {what}", effect.id, with.join(", ")))
     });
     sentences.collect()

@@ -36,6 +36,28 @@ fn reads_that_wait_above_the_device_do_not_wait_for_it() {
     assert_eq!((by, words.as_str()), (Limiter::Reads, "waiting for reads (63 % of DB time)"));
 }
 
+/// Other programs' slow reads at the device are not part of the database's, if the kernel timed each.
+#[test]
+fn reads_of_others_do_not_hide_a_wait_above_the_device() {
+    let mut run = fixture::mixed_run();
+    at_the_device(&mut run, 0.9);
+    run.summary.cpu = Some(CpuShare { user: 90.0, idle: 10.0, ..CpuShare::default() });
+    let mut limited = |own_us: u64| {
+        fixture::time_requests(&mut run);
+        let sum = &mut run.details.os.as_mut().unwrap().whole.sum;
+        for times in sum.requests.iter_mut().flat_map(|all| &mut all.times) {
+            let is_own = times.of_database == Some(true);
+            let us = if is_own { own_us } else { 500 };
+            times.total.total_ns = times.total.count() * us * 1000;
+        }
+        limited_by(&run).words
+    };
+    // The database waited for 84.3 us a read.
+    assert_eq!(limited(80), "waiting for reads (63 % of DB time)");
+    let words = limited(25);
+    assert!(words.starts_with("processors (90 % busy; reads waited 7"), "{words}");
+}
+
 #[test]
 fn full_processors_of_others_do_not_limit_reads_that_wait_at_the_device() {
     let limited = |share: f64| {

@@ -45,7 +45,11 @@ const fn not_storage(
 /// All effects, the gravest first.
 pub const EFFECTS: &[Effect] = &[
     invalid("data-vanished", "data changed or vanished in the run", next::load_again),
-    invalid("server-changed", "another server or load, or a restart, in the run", next::check),
+    invalid(
+        "server-changed",
+        "another server or load in the run; a restart, unless ON_DISCONNECT is retry",
+        next::check,
+    ),
     invalid("rows-missing", "operations did not visit exactly the rows asked of them", next::check),
     invalid("wrong-plan", "a statement did not use the index on custid", next::load_again),
     invalid("fewer-reads-than-rows", "under 0.95 logical reads for each row visited", next::check),

@@ -59,8 +59,12 @@ pub(super) fn load_beyond_storage_cache(run: &Run) -> String {
 }
 
 fn load_beyond(run: &Run, cache_bytes: u64) -> String {
+    load(run, cache_bytes.saturating_mul(TIMES_MEMORY))
+}
+
+fn load(run: &Run, data_bytes: u64) -> String {
     let schemas = u64::from(run.summary.schemas.max(1));
-    let scale = (cache_bytes.saturating_mul(TIMES_MEMORY) / schemas).max(1).div_ceil(GIB);
+    let scale = (data_bytes / schemas).max(1).div_ceil(GIB);
     let (count, url) = (run.summary.schemas, url(run));
     format!("petal setup --replace -s {count} --scale {scale}G --db {url}")
 }
@@ -71,8 +75,9 @@ pub(super) fn past_the_page_cache(run: &Run) -> String {
         PageCacheRemedy::DirectIo => again(run, &[("direct-io", "true")]),
         PageCacheRemedy::Limit => match memory::limit_command_of(run) {
             Some(command) => format!("{command} {}", again(run, &[])),
-            None => again(run, &[("page-cache-limit", "2G")]),
+            None => again(run, &[("page-cache-limit", "512M")]),
         },
+        PageCacheRemedy::DataForLimit => load(run, memory::LEAST_DATA_BYTES),
         PageCacheRemedy::MoreData => load_more(run),
     }
 }

@@ -193,6 +193,27 @@ fn the_next_command_has_the_flags_of_the_run() {
     assert!(headline.next.starts_with(next), "{}", headline.next);
 }
 
+/// A limit that leaves the page cache as large as the data helps nobody, however often it is typed.
+#[test]
+fn the_next_command_for_data_within_a_limits_page_cache_loads_more() {
+    let next = |active_bytes: u64| {
+        let cached = judged(|run| {
+            fixture::read_through_page_cache(run);
+            run.summary.engine = "postgres".into();
+            run.details.target.direct_io = None;
+            run.summary.active_bytes = active_bytes;
+        });
+        assert_eq!(cached.verdict.validity, Validity::NotStorage);
+        cached.next
+    };
+    assert!(
+        next(128 << 20).starts_with("petal setup --replace -s 4 --scale 2G --db "),
+        "{}",
+        next(128 << 20)
+    );
+    assert!(next(8 << 30).contains("--page-cache-limit 512M"), "{}", next(8 << 30));
+}
+
 #[test]
 fn each_effect_is_of_a_finding_and_has_its_rule() {
     let rules = include_str!("../findings.rs").to_owned() + include_str!("../physical.rs");

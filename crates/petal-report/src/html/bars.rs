@@ -202,7 +202,7 @@ pub(super) fn waterfall(waterfall: &Waterfall) -> Option<Chart> {
     let count = parts.len() as f64 + 1.0;
     let names = parts.iter().map(|(name, ..)| *name).chain(["operation"]).enumerate();
     let words = names.map(|(at, name)| (count - at as f64 - 0.5, name.to_owned()));
-    let (id, title) = ("operation-parts", "Where the time of an operation goes");
+    let (id, title) = ("operation-parts", "Parts of an operation's time");
     let described = format!("{} us: {}.", micros(all_us), waterfall::largest(waterfall));
     // Room at the right for the figure at the end of a bar.
     let x = PlotAxis::new(Scale::between(0.0, all_us * 1.22), "us of a mean operation");

@@ -126,7 +126,7 @@ pub(crate) fn operations(run: &Run) -> Table {
     let all = run.summary.latency_us.iter().chain(&run.summary.hot_latency_us);
     let all = all.map(|(name, latency)| latency_cells(name, latency));
     let steady = run.summary.steady.iter().flat_map(|steady| &steady.latency_us);
-    let steady = steady.map(|(kind, latency)| latency_cells(&format!("{kind}, steady"), latency));
+    let steady = steady.map(|(kind, latency)| latency_cells(&format!("{kind}, counted"), latency));
     Table::of_figures("operation | count | mean | p50 | p90 | p95 | p99 | p99.9 | max")
         .with_rows(all.chain(steady))
         .with_note(operations_note(run))

@@ -92,7 +92,7 @@ fn from_page_cache(run: &mut Run) {
 }
 
 /// Changes of a run, each with a finding that advises a parameter.
-const CHANGES: [fn(&mut Run); 10] = [
+const CHANGES: [fn(&mut Run); 11] = [
     from_page_cache,
     |run| {
         from_page_cache(run);
@@ -103,6 +103,10 @@ const CHANGES: [fn(&mut Run); 10] = [
         if let Some(direct) = &mut run.details.target.direct_io {
             (direct.asked, direct.reason) = (true, Some("tmpfs".into()));
         }
+    },
+    |run| {
+        from_page_cache(run);
+        run.summary.active_bytes = crate::memory::LEAST_DATA_BYTES;
     },
     |run| {
         run.summary.counters.insert("blocks_read_into_cache".into(), 1000);
@@ -141,7 +145,7 @@ fn findings_and_checks_advise_no_parameter_that_the_engine_refuses() {
         for run in CHANGES.iter().map(of_engine) {
             let target = &run.details.target;
             let loaded = [LoadedSchema {
-                bytes: Some(1 << 30),
+                bytes: Some(crate::memory::LEAST_DATA_BYTES),
                 index_bytes: Some(0),
                 ..LoadedSchema::default()
             }];

@@ -61,14 +61,16 @@ pub mod metric {
     pub const READ_WAITS: &str = "read_waits";
     pub const READ_WAIT_S: &str = "read_wait_s";
 
-    /// Returns true for a result of the storage: physical I/O, and its time as the database saw it.
+    /// Returns true for a result that the source of the reads decides: physical I/O and its time as
+    /// the database saw it, and the operations that wait for it.
     pub fn is_of_storage(name: &str) -> bool {
-        let all = [PIOPS, READS, WRITES, MB, READ_MB, WRITE_MB, READ_US, WRITE_US];
+        let all =
+            [PIOPS, READS, WRITES, MB, READ_MB, WRITE_MB, READ_US, WRITE_US, OPS, LOGICAL_READS];
         let is_percentile = |kind: &str| {
             name.strip_prefix(kind)
                 .is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()))
         };
-        all.contains(&name) || is_percentile("read_p") || is_percentile("write_p")
+        all.contains(&name) || ["read_p", "write_p", "op_p"].into_iter().any(is_percentile)
     }
 
     /// Whether more of a figure is better; None if it depends.
