@@ -417,6 +417,10 @@ impl Session for ReconnectingSession<'_> {
         self.recover(error, None, &stop)
     }
 
+    fn keep_alive(&mut self) {
+        self.inner.keep_alive();
+    }
+
     fn canceller(&self) -> Box<dyn Cancel> {
         Box::new(CurrentCancel(Arc::clone(&self.current)))
     }

@@ -7,6 +7,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use petal_engine::server::waiting::KEEP_ALIVE;
 use petal_engine::{Batch, CUT, Outcome, Outcomes, Session, SessionError, Stop};
 use petal_latency::threads::between_operations;
 use petal_model::stats::timeline::{EndedAs, EndedOperation, Shards};
@@ -282,8 +283,10 @@ impl SessionLoop<'_> {
         of_batch.chain(self.claimed).for_each(|arrival| queue.give_back(arrival));
     }
 
-    /// Sleeps until a time since the trigger, or the stop; the runner unparks at a stop.
-    fn sleep_until(&self, until: Duration) {
+    /// Sleeps until a time since the trigger, or the stop; the runner unparks at a stop. Connections are
+    /// not idle meanwhile.
+    fn sleep_until(&mut self, until: Duration) {
+        let mut used = Instant::now();
         loop {
             let now = Instant::now();
             let elapsed = Duration::from_nanos(self.stop.since_trigger_ns(now));
@@ -293,6 +296,12 @@ impl SessionLoop<'_> {
             if self.stop.is_due(now) {
                 return;
             }
+            if now - used >= KEEP_ALIVE && rest >= BATCH_TARGET {
+                self.session.keep_alive();
+                used = now;
+                continue;
+            }
+            let rest = rest.min(KEEP_ALIVE);
             thread::park_timeout(self.stop.time_left(now).map_or(rest, |left| rest.min(left)));
         }
     }

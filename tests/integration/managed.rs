@@ -40,6 +40,32 @@ fn grants_of_the_page_fill_the_headline_on_postgresql() {
     assert_filled(&format!("postgres://of_page@127.0.0.1:{}/of_page", server.port));
 }
 
+/// Servers hide the session of such a role from itself.
+#[test]
+fn a_role_that_becomes_another_is_on_this_host() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let (server, work) = (server_postgres::shared(), Workplace::new());
+    for statement in [
+        "CREATE ROLE becomes; CREATE ROLE logs_in LOGIN; GRANT becomes TO logs_in; \
+         ALTER ROLE logs_in SET role = becomes",
+        "CREATE DATABASE becomes OWNER becomes",
+    ] {
+        server.client("postgres").batch_execute(statement).unwrap();
+    }
+    let url = format!("postgres://logs_in@127.0.0.1:{}/becomes", server.port);
+    let checked = work.petal(["check", "--full", "--db", &url]).ends();
+    let words: Vec<&str> = checked.stdout.split_whitespace().collect();
+    for seen in ["own sessions missing", "place of the data granted"] {
+        assert!(words.join(" ").contains(seen), "{seen}: {}", checked.stdout);
+    }
+    work.petal(["setup", "-s", "1", "--scale", "1024", "--db", &url]).exits(0);
+    work.petal(["run", "--work-loop", "10", "--db", &url]).ends();
+    let run = record(&work.run_folder());
+    assert_eq!(run["details"]["target"]["local"], true, "{:#}", run["details"]["target"]);
+}
+
 #[test]
 fn grants_of_the_page_fill_the_headline_on_mysql() {
     if !server_mysql::is_there() {

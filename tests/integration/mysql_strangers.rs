@@ -99,7 +99,8 @@ fn limits_of_users_and_servers_neither_end_a_load_nor_are_found_after_it() {
     assert!(server.sql("limited", "SHOW TABLES").is_empty());
     server.sql("", "SET GLOBAL max_allowed_packet = 1048576");
     let limits = "sql_select_limit = 1, GLOBAL sql_big_selects = 0, GLOBAL max_join_size = 10, \
-                  GLOBAL sql_safe_updates = 1, GLOBAL completion_type = 2";
+                  GLOBAL sql_safe_updates = 1, GLOBAL completion_type = 2, \
+                  GLOBAL optimizer_switch = 'mrr=on,mrr_cost_based=off'";
     server.sql("", &format!("SET GLOBAL {limits}"));
     if server.sql("", "SELECT VERSION()")[0][0].contains("MariaDB") {
         server.sql("", "SET GLOBAL enforce_storage_engine = 'MyISAM'");
@@ -118,6 +119,17 @@ fn limits_of_users_and_servers_neither_end_a_load_nor_are_found_after_it() {
     let run =
         ["run", "--db", &url, "--work-loop", "600", "--work-unit", "1", "--update-pct", "100"];
     work.petal([&run[..], &["--redo-stress", "heavy"]].concat()).exits(0);
+    // Nor does the server's limit of statements end operations.
+    let limit = match server.sql("", "SELECT VERSION()")[0][0].contains("MariaDB") {
+        true => ["max_statement_time = 0.001", "max_statement_time = 0"],
+        false => ["max_execution_time = 1", "max_execution_time = 0"],
+    };
+    server.sql("", &format!("SET GLOBAL {}", limit[0]));
+    for side in ["server", "client"] {
+        let run = ["run", "--db", &url, "--work-loop", "50", "--work-unit", "1024", "--loop", side];
+        work.petal(run).exits(0);
+    }
+    server.sql("", &format!("SET GLOBAL {}", limit[1]));
     // Nor does a limit end the statements before a run, which may wait for much longer.
     thread::scope(|scope| {
         scope.spawn(|| server.sql("limited", "LOCK TABLES petal1_cf1 WRITE; SELECT SLEEP(2)"));

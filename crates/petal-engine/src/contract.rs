@@ -390,6 +390,10 @@ pub trait Session: Send {
         Ok(())
     }
 
+    /// Keeps its connections from being idle, every [`KEEP_ALIVE`](crate::server::waiting::KEEP_ALIVE) of
+    /// a wait for the next operation. The next operation reports a failure.
+    fn keep_alive(&mut self) {}
+
     /// Name of the server that takes its UPDATEs, or its reads if it has none; None without a server.
     fn server(&self) -> Option<String> {
         None

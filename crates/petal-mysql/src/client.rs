@@ -134,8 +134,12 @@ impl Client {
 
     /// Keeps the connection from being idle while it waits for its next step.
     pub fn keep_alive(self) -> petal_engine::Result<WaitingConnection<Self>> {
-        let ping = async |conn: &mut Conn| conn.ping().await;
-        WaitingConnection::new(self, move |client| drop(client.wait_for(ping)))
+        WaitingConnection::new(self, Self::pass_bytes)
+    }
+
+    /// Exchanges messages with the server, which do no work there.
+    pub fn pass_bytes(&mut self) {
+        let _ = self.wait_for(async |conn| conn.ping().await);
     }
 
     /// The server's number of the connection.

@@ -146,10 +146,9 @@ impl Endpoint {
         is_given.then(|| way.with(asked.as_ref()).into())
     }
 
-    /// Connects for operations of a run, which the user's limits may end. Work is waited for as long
-    /// as the server lives. A signal of the caller's ends the waiting; the caller learns whose locks
-    /// hold it up.
-    pub fn connect_for_operations(&self) -> Result<Client> {
+    /// Connects for work, which is waited for as long as the server lives. A signal of the caller's ends
+    /// the waiting; the caller learns whose locks hold it up.
+    pub fn connect(&self) -> Result<Client> {
         let caller = self.state.caller();
         let mut client = self
             .reach(self.state.connect_limit(), LOCK_LIMIT, caller)
@@ -173,16 +172,6 @@ impl Endpoint {
             limit: LOCK_LIMIT,
             state: Default::default(),
         });
-        Ok(client)
-    }
-
-    /// Connects for work that may be long, which no limit of the user's ends, either.
-    pub fn connect(&self) -> Result<Client> {
-        let mut client = self.connect_for_operations()?;
-        // MariaDB's limit, and MySQL's, which is for SELECTs alone: those that prove a load.
-        for limit in ["max_statement_time", "max_execution_time"] {
-            let _ = client.run(&format!("SET SESSION {limit} = 0"));
-        }
         Ok(client)
     }
 
@@ -383,7 +372,8 @@ fn refuse_pooler(client: &mut Client) -> Result<(), Error> {
 /// The first settings of every connection. In a run the text of UPDATEs needs no conversion. The
 /// coordinator of a long load and the one of a profile are idle for longer than any server allows
 /// by default; MariaDB also has limits for idle transactions. Values of the server or the account would
-/// cut answers, refuse statements, or end a connection at its commit.
+/// cut answers, change plans, refuse or end statements, or end a connection at its commit. MariaDB
+/// ignores comments for MySQL 5.7 and later.
 fn first_settings(lock_limit: Duration) -> String {
     format!(
         "SET NAMES latin1, SESSION autocommit = 1, SESSION time_zone = '+00:00', \
@@ -391,8 +381,10 @@ fn first_settings(lock_limit: Duration) -> String {
          SESSION wait_timeout = {IDLE_LIMIT_S}, \
          SESSION lock_wait_timeout = {}, \
          SESSION sql_select_limit = 18446744073709551615, SESSION sql_big_selects = 1, \
-         SESSION sql_safe_updates = 0, SESSION completion_type = 0 \
-         /*M!100300 , SESSION idle_transaction_timeout = 0, \
+         SESSION sql_safe_updates = 0, SESSION completion_type = 0, \
+         SESSION optimizer_switch = 'mrr=off' \
+         /*!50708 , SESSION max_execution_time = 0 */ \
+         /*M!100300 , SESSION max_statement_time = 0, SESSION idle_transaction_timeout = 0, \
          SESSION idle_readonly_transaction_timeout = 0, \
          SESSION idle_write_transaction_timeout = 0 */",
         lock_limit.as_secs()

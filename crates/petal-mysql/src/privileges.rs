@@ -6,8 +6,10 @@ use super::connect::Endpoint;
 use super::placement::PROOF_VIEW;
 use super::server_counters::{UNTIMED, is_timed};
 use super::session::SESSION_SETTINGS;
+use super::this_host::LocalMysql;
 use super::{schema, settle, trust};
 use petal_engine::Result;
+use petal_engine::server::own_files;
 use petal_model::stats::target::Privilege;
 
 /// Statements of a load about a table that is not there. A server looks first whether the user may. They
@@ -117,6 +119,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         without: "A load cannot be proved, so the user cannot load here.".to_owned(),
         advice: format!("GRANT SELECT ON {PROOF_VIEW} TO the user"),
     });
+    privileges.extend(own_files::right(LocalMysql::find(endpoint, &mut client)));
     privileges.push(match schemas.first() {
         // For loaded data the description says whether I/O is timed.
         None => Privilege {

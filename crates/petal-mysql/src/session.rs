@@ -35,7 +35,7 @@ pub fn read_tables(client: &mut Client) -> Result<(), Error> {
 
 impl MysqlSession {
     pub fn connect(shared: &Arc<Shared>, endpoint: &Endpoint, seat: Seat) -> Result<Self> {
-        let mut client = endpoint.connect_for_operations()?;
+        let mut client = endpoint.connect()?;
         client.send("preparing a session", SESSION_SETTINGS)?;
         read_tables(&mut client).at(&client.server, "turning the query cache off")?;
         let sql = "SHOW GLOBAL VARIABLES LIKE 'wsrep_on'";
@@ -69,6 +69,10 @@ impl MysqlSession {
 impl Session for MysqlSession {
     fn execute(&mut self, batch: Batch<'_>) -> Result<(), SessionError> {
         self.side.execute(&mut self.work, batch)
+    }
+
+    fn keep_alive(&mut self) {
+        self.work.client.pass_bytes();
     }
 
     fn server(&self) -> Option<String> {

@@ -228,6 +228,12 @@ impl Session for OracleSession {
         result
     }
 
+    fn keep_alive(&mut self) {
+        let _ = self.worker.run(TICK, &mut |_| (), |worker| {
+            let _ = worker.work.link.execute("BEGIN NULL; END;", &[]);
+        });
+    }
+
     fn canceller(&self) -> Box<dyn Cancel> {
         Box::new(Canceller(vec![Arc::clone(&self.control)]))
     }

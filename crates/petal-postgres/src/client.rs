@@ -9,7 +9,7 @@ use std::io::{self, BufRead, Read};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf as _, Bytes};
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
@@ -123,6 +123,7 @@ pub struct Client {
     asker: tokio_postgres::Client,
     wire: Wire,
     place: ServerPlace,
+    opened: Instant,
 }
 
 /// The driver's side of a connection.
@@ -153,12 +154,22 @@ impl Client {
             ConnectError::Refused(why) => Error::WrongServer(why),
         })?;
         let wire = Wire { connection, is_over: false, ended_by: None, wait };
-        Ok(Self { server: server.to_owned(), asker, wire, place })
+        Ok(Self { server: server.to_owned(), asker, wire, place, opened: Instant::now() })
     }
 
     /// Keeps the connection from being idle while it waits for its next step.
     pub fn keep_alive(self) -> petal_engine::Result<WaitingConnection<Self>> {
-        WaitingConnection::new(self, |client| drop(client.batch_execute("")))
+        WaitingConnection::new(self, Self::pass_bytes)
+    }
+
+    /// Exchanges messages with the server, which do no work there.
+    pub fn pass_bytes(&mut self) {
+        let _ = self.wire.wait(self.asker.check_connection());
+    }
+
+    /// The time since it was opened, in seconds.
+    pub fn age_s(&self) -> f64 {
+        self.opened.elapsed().as_secs_f64()
     }
 
     /// Sets how long an answer is waited for from now on.

@@ -256,7 +256,9 @@ impl Endpoint {
 
     /// Asks the server for the state of a silent connection of petal's.
     fn state_of(&self, process: i32) -> ServerState {
-        let sql = "SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid = $1 AND state = 'active'";
+        // Hidden from a role that ALTER ROLE ... SET role named.
+        let sql = "SELECT 1 FROM pg_catalog.pg_stat_activity WHERE pid = $1 \
+             AND coalesce(state, 'active') = 'active'";
         let asked = self.ask(SILENCE, |client| client.query(sql, &[&process]));
         match asked {
             Ok(rows) if rows.is_empty() => ServerState::Idle,

@@ -5,8 +5,10 @@ use tokio_postgres::types::ToSql;
 
 use super::client::Client;
 use super::connect::{Endpoint, server_version, words};
+use super::this_host::LocalPostgres;
 use super::{describe, long_work, plan, publications, rights, session_server};
 use petal_engine::Result;
+use petal_engine::server::own_files;
 use petal_model::stats::target::Privilege;
 
 const READ_ONLY: &str =
@@ -40,6 +42,18 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             "ALTER ROLE ... SET track_counts = on, by a superuser",
         )
     });
+    privileges.push(privilege(
+        "own sessions",
+        is_granted(
+            &mut client,
+            "SELECT state IS NOT NULL FROM pg_catalog.pg_stat_activity \
+             WHERE pid = pg_catalog.pg_backend_pid()",
+            &[],
+        )?,
+        "Waits of petal's sessions are then unknown.",
+        "GRANT pg_monitor TO the role that the user becomes (ALTER ROLE ... SET role)",
+    ));
+    privileges.extend(own_files::right(LocalPostgres::find(endpoint, &mut client)));
     if server_version(&mut client)? >= 150_000 {
         privileges.push(privilege(
             "checkpoint",

@@ -145,6 +145,11 @@ impl Session for PostgresSession {
         self.primary.as_mut().map_or(Ok(()), ConnectedSession::flush)
     }
 
+    fn keep_alive(&mut self) {
+        let connections = [Some(&mut self.home), self.primary.as_mut()].into_iter().flatten();
+        connections.for_each(|connected| connected.work.client.pass_bytes());
+    }
+
     fn server(&self) -> Option<String> {
         let writes = self.primary.as_ref().unwrap_or(&self.home);
         Some(writes.work.client.server.clone())

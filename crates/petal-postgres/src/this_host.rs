@@ -92,10 +92,13 @@ pub fn processes(client: &mut Client) -> Option<ServerProcesses> {
          (SELECT pg_catalog.min(pid) FROM pg_catalog.pg_stat_activity \
           WHERE backend_type = 'walwriter') \
          FROM pg_catalog.pg_stat_activity WHERE pid = pg_catalog.pg_backend_pid()";
+    // A role that ALTER ROLE ... SET role replaced may not see its own session's begin.
+    let own_s = client.age_s();
     let (began, (number, writer)) = Began::ask(AGE_TOLERANCE_S, || {
         let row = client.query_one(sql, &[]).ok()?;
         let number = |column| u32::try_from(row.try_get::<_, Option<i32>>(column).ok()??).ok();
-        Some((row.try_get(1).ok()?, (number(0)?, number(2))))
+        let age_s = row.try_get::<_, Option<f64>>(1).ok()?;
+        Some((age_s.unwrap_or(own_s), (number(0)?, number(2))))
     })?;
     ServerProcesses::of_session(number, began, writer)
 }

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use petal_model::stats::devices::{self, Roots};
+use petal_model::stats::target::Privilege;
 
 /// Files of the server that this process belongs to.
 #[derive(Debug, Clone, Copy)]
@@ -50,12 +51,34 @@ pub fn unseen(why: &str) -> String {
     format!("the database's address is this host's, but {why}")
 }
 
+/// The right to see the server's process and files here, for `petal check`; None at an address of another
+/// host.
+pub fn right<T>(found: Option<Result<T, String>>) -> Option<Privilege> {
+    let why = found?.err();
+    Some(Privilege {
+        what: "place of the data".to_owned(),
+        is_granted: why.is_none(),
+        is_needed: false,
+        without: "The device is then not seen: served by and the latency of its reads are unknown."
+            .to_owned(),
+        advice: why.map(|why| unseen(&why)).unwrap_or_default(),
+    })
+}
+
 /// No process of this host is the server's.
 pub const NO_PROCESS: &str = "no process here is the server's, as behind a tunnel or a proxy";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn check_says_why_files_are_not_seen() {
+        assert_eq!(right::<()>(None), None);
+        assert!(right(Some(Ok(()))).unwrap().is_granted);
+        let missing = right::<()>(Some(Err("it hides".to_owned()))).unwrap();
+        assert!(!missing.is_granted && missing.advice.ends_with("it hides"), "{missing:?}");
+    }
 
     #[test]
     fn only_a_file_of_the_same_size_is_the_tables() {
