@@ -15,13 +15,46 @@ const TITLES_MAX: usize = 40;
 
 pub fn page(text: &str, layout: Layout) -> ParsedReport {
     let mut reader = DelimitedReader::new(text, layout);
-    for line in text.lines() {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut joined = wrapped_headings(&lines, layout).into_iter().peekable();
+    for (at, line) in lines.iter().enumerate() {
+        // The first line of a wrapped heading is read with the second.
+        if joined.peek().is_some_and(|(second, _)| *second == at + 1) {
+            continue;
+        }
+        let heading = joined.next_if(|(second, _)| *second == at).map(|(_, heading)| heading);
+        let line = heading.as_deref().unwrap_or(line);
         if !reader.line(line.trim_end_matches('\r')) {
             break;
         }
     }
     reader.end_block();
     reader.page
+}
+
+/// Finds headings that were wrapped above their line of dashes: two lines that together have as many
+/// bars. Returns each with the position of its second line.
+fn wrapped_headings(lines: &[&str], layout: Layout) -> Vec<(usize, String)> {
+    let bars = |line: &str| line.matches('|').count();
+    let heading = |(at, three): (usize, &[&str])| {
+        let [first, second, rule] = three else { return None };
+        let is_wrapped = is_rule(rule)
+            && bars(second) < bars(rule)
+            && bars(first) > 0
+            && !second.trim().is_empty()
+            && bars(first) + bars(second) == bars(rule);
+        is_wrapped.then(|| (at + 1, format!("{} {}", first.trim_end(), second.trim())))
+    };
+    if layout != Layout::Bars {
+        return Vec::new();
+    }
+    lines.windows(3).enumerate().filter_map(heading).collect()
+}
+
+/// True for a line such as `|---|---|`.
+fn is_rule(line: &str) -> bool {
+    let is_mark = |byte| matches!(byte, b'|' | b'-' | b':' | b' ' | b'+');
+    line.contains('|') && line.contains('-') && line.bytes().all(is_mark)
 }
 
 struct DelimitedReader {
@@ -69,8 +102,7 @@ impl DelimitedReader {
     }
 
     fn row(&mut self, line: &str, mark: char) {
-        let is_rule = |byte| matches!(byte, b'|' | b'-' | b':' | b' ' | b'+');
-        if mark == '|' && line.contains('-') && line.bytes().all(is_rule) {
+        if mark == '|' && is_rule(line) {
             self.rules.push(self.rows.len());
             return;
         }

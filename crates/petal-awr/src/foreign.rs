@@ -6,9 +6,15 @@ use super::text::names_report;
 const PROBE: usize = 64 << 10;
 
 /// Marks that are all in a file, in upper case, and the file's name.
-const KNOWN: [(&[&str], &str); 16] = [
+const KNOWN: [(&[&str], &str); 22] = [
     (&["WORKLOAD DIAGNOSIS REPORT"], "a WDR report of openGauss or GaussDB"),
     (&["OPENGAUSS"], "a report of openGauss"),
+    (&["PG_PROFILE"], POSTGRES),
+    (&["PGPRO_PWR"], POSTGRES),
+    (&["POSTGRES PROFILE"], POSTGRES),
+    (&["OCEANBASE"], "a report on OceanBase"),
+    (&["KINGBASE"], "a KWR report on KingbaseES"),
+    (&["DM AWR REPORT"], "a report on Dameng DM"),
     (&["SQL MONITORING REPORT"], "a SQL Monitor report"),
     (&["SQL_MONITOR_REPORT"], "a SQL Monitor report"),
     (&["PERFHUB"], "a Performance Hub page"),
@@ -28,11 +34,25 @@ const KNOWN: [(&[&str], &str); 16] = [
     (&["SQL> ", "DBA_HIST_"], "the output of a query of AWR's views"),
 ];
 
+const POSTGRES: &str = "a report on PostgreSQL";
+
 /// Marks of another product behind the title that Oracle's reports have.
-const UNDER_ITS_TITLE: [(&[&str], &str); 3] = [
+const UNDER_ITS_TITLE: [(&[&str], &str); 4] = [
     (&["MYSQL"], "a report on MySQL"),
     (&["INNODB"], "a report on MySQL"),
-    (&["POSTGRESQL"], "a report on PostgreSQL"),
+    (&["POSTGRESQL"], POSTGRES),
+    (&["OCEANBASE"], "a report on OceanBase"),
+];
+
+/// Marks of other products in the first tables, which have Oracle's headings: releases, instances and
+/// wait events.
+const IN_ITS_TABLES: [(&[&str], &str); 6] = [
+    (&["DATAFILEREAD", "WALWRITE"], POSTGRES),
+    (&["PALF WRITE"], "a report on OceanBase"),
+    (&[" V008R00"], "a KWR report on KingbaseES"),
+    (&[" V009R00"], "a KWR report on KingbaseES"),
+    (&["DBFILE READ"], "a report on Dameng DM"),
+    (&["DMSERVER", "TRX LOCK WAIT"], "a report on Dameng DM"),
 ];
 
 /// Names a file that is not a report of a kind that petal reads.
@@ -45,11 +65,12 @@ pub fn name(text: &str) -> Option<&'static str> {
         return Some(name);
     }
     let behind = begin.get(title?..)?.to_ascii_uppercase();
-    if ["DB ID", "DBID", "SNAP ID"].iter().any(|own| behind.contains(own)) {
-        return None;
-    }
     let is_other = |marks: &[&str]| marks.iter().all(|mark| behind.contains(mark));
-    UNDER_ITS_TITLE.iter().find(|(marks, _)| is_other(marks)).map(|(_, name)| *name)
+    let find = |known: &[(&[&str], &'static str)]| {
+        known.iter().find(|(marks, _)| is_other(marks)).map(|(_, name)| *name)
+    };
+    let has_ids = ["DB ID", "DBID", "SNAP ID"].iter().any(|own| behind.contains(own));
+    find(&IN_ITS_TABLES).or_else(|| find(&UNDER_ITS_TITLE).filter(|_| !has_ids))
 }
 
 /// Returns the position of the first title of a report.
@@ -87,6 +108,14 @@ mod tests {
             ),
             ("<html><head><title>openGauss WDR Workload Diagnosis Report</title>", "openGauss"),
             ("<h1>WORKLOAD REPOSITORY report for</h1><th>mysql version</th>", "MySQL"),
+            ("<title>pg_profile report</title><h1>WORKLOAD REPOSITORY report for</h1>", "Postgre"),
+            ("<h1>Postgres profile report: WORKLOAD REPOSITORY report for</h1>DB Id", "Postgre"),
+            ("WORKLOAD REPOSITORY report for\n\nDB Name: t  OceanBase 4.2.1.0\n", "OceanBase"),
+            ("WORKLOAD REPOSITORY report for\nDB Id\npalf write   1,000  10\n", "OceanBase"),
+            ("KingbaseES KWR Report\nWORKLOAD REPOSITORY report for\nDB Id\n", "KingbaseES"),
+            ("WORKLOAD REPOSITORY report for\nDB Id\n12-Jul-24 V008R006C0 NO", "KingbaseES"),
+            ("<title>DM AWR report</title><h1>WORKLOAD REPOSITORY report for", "Dameng"),
+            ("WORKLOAD REPOSITORY report for\nDB Id\n<td>dbfile read</td>", "Dameng"),
         ] {
             assert!(name(begin).is_some_and(|name| name.contains(expected)), "{begin}");
         }

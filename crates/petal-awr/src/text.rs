@@ -73,6 +73,11 @@ pub fn page(text: &str) -> ParsedReport {
     let mut page = ParsedReport::default();
     if is_collapsed(text) {
         page.note(COLLAPSED);
+    } else if let Some(width) = narrower(text) {
+        page.note(&format!(
+            "its lines have at most {width} characters, a whole report's have 80: their ends may be \
+             missing, with digits and columns"
+        ));
     }
     let mut reader = TextReader { page: &mut page, section: ReportSection::Head, unfinished: None };
     let mut section: Vec<Cow<str>> = Vec::new();
@@ -99,6 +104,15 @@ pub fn page(text: &str) -> ParsedReport {
     }
     reader.section(&open, &section);
     page
+}
+
+/// Returns the width of the longest line if all lines are shorter than a report's.
+fn narrower(text: &str) -> Option<usize> {
+    const LINES_MIN: usize = 100;
+    const WIDTH: usize = 80;
+    let widths: Vec<usize> = lines(text).map(|line| line.chars().count()).collect();
+    let shown = widths.iter().filter(|width| **width > 0).count();
+    widths.iter().copied().max().filter(|width| shown >= LINES_MIN && *width < WIDTH)
 }
 
 struct TextReader<'p> {

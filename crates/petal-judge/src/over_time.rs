@@ -4,7 +4,7 @@
 use crate::estimate;
 use std::cmp::Ordering;
 
-use time::PrimitiveDateTime;
+use time::{PrimitiveDateTime, Weekday};
 
 /// Values of the same hours that a median needs.
 const SAME_HOURS_MIN: usize = 4;
@@ -21,6 +21,8 @@ const SPREAD_MIN: f64 = 0.03;
 /// Values that a correlation of ranks needs, and how close it is to be.
 const TOGETHER_MIN: usize = 8;
 const TOGETHER_RHO: f64 = 0.8;
+/// The other figure of a latency that follows the load.
+const LOAD: &str = "load";
 
 /// An interval of which figures are known.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,6 +95,31 @@ impl OverTime {
         Self { moments, figures, together }
     }
 
+    /// Returns the moment with the farthest outlier, and its deviations. Faster latencies and values
+    /// of the same hour of other days do not count.
+    pub fn farthest(&self) -> Option<(usize, f64)> {
+        let far = |at: usize| {
+            let out = self.standing_out(at).into_iter();
+            let mut odd = out.filter(|(figure, _, judged)| {
+                let is_faster = figure.unit == "us" && judged.sigmas < 0.0;
+                !is_faster && !self.repeats(figure, at, judged.sigmas)
+            });
+            odd.next().map(|(_, _, judged)| (at, judged.sigmas.abs()))
+        };
+        let all = (0..self.moments.len()).filter_map(far);
+        all.max_by(|one, two| one.1.total_cmp(&two.1))
+    }
+
+    /// True if a figure deviates at least half as far at the same hour of another day.
+    fn repeats(&self, figure: &FigureOverTime, at: usize, sigmas: f64) -> bool {
+        let begin = |at: usize| self.moments.get(at).and_then(|moment| moment.begin);
+        let is_same = |other: usize| {
+            begin(at).zip(begin(other)).is_some_and(|(one, two)| is_same_hour(one, two))
+        };
+        let mut others = figure.judged.iter().enumerate().filter(|(other, _)| is_same(*other));
+        others.any(|(_, it)| it.is_some_and(|it| it.sigmas / sigmas >= 0.5))
+    }
+
     /// Returns the outliers of a moment, the farthest first.
     pub fn standing_out(&self, at: usize) -> Vec<(&FigureOverTime, f64, Judged)> {
         let of = |figure| standing_out(figure, at).map(|(value, judged)| (figure, value, judged));
@@ -107,7 +134,8 @@ fn standing_out(figure: &FigureOverTime, at: usize) -> Option<(f64, Judged)> {
     Some((figure.values.get(at).copied().flatten()?, judged))
 }
 
-/// Judges a value by others, of the same hour if possible; None if there are too few.
+/// Judges a value by others, of the same hour if possible; None if there are too few. Weekends are
+/// compared with weekends; too few of them are outliers only if they are among all hours too.
 fn judge(moments: &[ReportMoment], values: &[Option<f64>], at: usize) -> Option<Judged> {
     let value = values.get(at).copied().flatten()?;
     let here = moments.get(at)?.begin;
@@ -119,13 +147,27 @@ fn judge(moments: &[ReportMoment], values: &[Option<f64>], at: usize) -> Option<
     let is_same = |other: &ReportMoment| {
         here.zip(other.begin).is_some_and(|(one, two)| is_same_hour(one, two))
     };
-    let same = others(&is_same);
-    let is_same_hour = same.len() >= SAME_HOURS_MIN;
-    let others = if is_same_hour { same } else { others(&|_| true) };
-    if !is_same_hour && others.len() < ALL_HOURS_MIN {
+    let is_same_day =
+        |other: &ReportMoment| is_same(other) && is_weekend(here) == is_weekend(other.begin);
+    let of_days = against(value, &others(&is_same_day), true);
+    if of_days.is_some() {
+        return of_days;
+    }
+    let same = against(value, &others(&is_same), true);
+    let all = against(value, &others(&|_| true), false);
+    let is_nearer = |all: &Judged| same.is_some_and(|it| all.sigmas.abs() < it.sigmas.abs());
+    all.filter(|all| is_weekend(here) && is_nearer(all)).or(same).or(all)
+}
+
+fn is_weekend(begin: Option<PrimitiveDateTime>) -> bool {
+    begin.is_some_and(|begin| matches!(begin.weekday(), Weekday::Saturday | Weekday::Sunday))
+}
+
+fn against(value: f64, others: &[f64], is_same_hour: bool) -> Option<Judged> {
+    if others.len() < if is_same_hour { SAME_HOURS_MIN } else { ALL_HOURS_MIN } {
         return None;
     }
-    let median = estimate::median(&others)?;
+    let median = estimate::median(others)?;
     let mad =
         estimate::median(&others.iter().map(|other| (other - median).abs()).collect::<Vec<_>>())?;
     let sigma = (mad * MAD_TO_SIGMA).max(median.abs() * SPREAD_MIN);
@@ -142,14 +184,19 @@ pub(crate) fn is_same_hour(one: PrimitiveDateTime, two: PrimitiveDateTime) -> bo
 }
 
 fn together(figures: &[FigureOverTime], loads: &[f64]) -> Vec<CorrelatedFigures> {
-    let follows = |figure: &FigureOverTime| {
+    let with_load = |figure: &FigureOverTime| {
         let pairs = figure.values.iter().zip(loads);
         let known: Vec<(f64, f64)> =
             pairs.filter_map(|(value, load)| Some(((*value)?, *load))).collect();
-        rank_correlation(&known).is_some_and(|rho| rho.abs() >= TOGETHER_RHO)
+        let rho = rank_correlation(&known).filter(|rho| rho.abs() >= TOGETHER_RHO)?;
+        let (one, other, moments) = (figure.name, LOAD, known.len());
+        Some(CorrelatedFigures { one, other, rho, moments })
     };
-    let follow: Vec<bool> = figures.iter().map(follows).collect();
-    let mut found = Vec::new();
+    let with_load: Vec<Option<CorrelatedFigures>> = figures.iter().map(with_load).collect();
+    let follow: Vec<bool> = with_load.iter().map(Option::is_some).collect();
+    // A latency need not follow the load.
+    let latencies = figures.iter().zip(with_load).filter(|(figure, _)| figure.unit == "us");
+    let mut found: Vec<CorrelatedFigures> = latencies.filter_map(|(_, it)| it).collect();
     for (at, one) in figures.iter().enumerate() {
         for (other_at, other) in figures.iter().enumerate().skip(at + 1) {
             if follow[at] && follow[other_at] {
@@ -228,9 +275,40 @@ mod tests {
         let noon = days(|at, value| *value += if at == 108 { 4000.0 } else { 0.0 });
         let found = noon.standing_out(108);
         assert_eq!(found.len(), 3);
-        assert!(found[0].2.is_same_hour && found[0].2.others == 9);
+        assert!(found[0].2.is_same_hour && found[0].2.others == 6, "working days");
         let night = days(|at, value| *value -= if at == 98 { 4000.0 } else { 0.0 });
         assert!(night.standing_out(98)[0].2.sigmas.abs() > SIGMAS);
+    }
+
+    #[test]
+    fn quiet_weekends_are_no_outliers_and_the_farthest_hour_is_the_odd_one() {
+        // The first of November 2026 is a Sunday.
+        let is_weekend = |at: usize| matches!(at / 24 % 7, 0 | 6);
+        let week = |at: usize, value: &mut f64| {
+            *value *= if is_weekend(at) { 0.4 } else { 1.0 } * (1.0 + (at % 24) as f64 / 24.0);
+        };
+        let quiet = days(week);
+        assert!((0..240).all(|at| quiet.standing_out(at).is_empty()));
+        assert_eq!(quiet.farthest(), None);
+        let odd = days(|at, value| {
+            week(at, value);
+            *value *= if at == 108 { 0.5 } else { 1.0 };
+        });
+        assert_eq!(odd.farthest().map(|(at, far)| (at, far > 6.0)), Some((108, true)));
+    }
+
+    #[test]
+    fn a_latency_that_follows_the_load_is_named() {
+        let moment = |_| ReportMoment { begin: None, source: String::new() };
+        let all = |of: &dyn Fn(usize) -> f64| (0..12).map(|at| Some(of(at))).collect();
+        let load: Vec<f64> = (0..12).map(|at| (at * 7 % 12) as f64).collect();
+        let series = vec![
+            ("calls", "1/s", all(&|at| load[at] * 9.0)),
+            ("read_us", "us", all(&|at| 100.0 + load[at])),
+        ];
+        let found = OverTime::of((0..12).map(moment).collect(), series, &load);
+        let pairs: Vec<_> = found.together.iter().map(|it| (it.one, it.other, it.rho)).collect();
+        assert_eq!(pairs, [("read_us", "load", 1.0)]);
     }
 
     #[test]

@@ -97,6 +97,11 @@ fn compare(report: &Value, row: &PrintedRow, last: &mut String, tally: &mut Numb
         _ if begins("segmentsbyphysicalreads") && !section.contains("requests") => {
             by_reads(report, row, "segments_by_reads", "objectname", "object", tally);
         }
+        "sqlorderedbyreads" => sql_by_reads(report, row, tally),
+        "interconnectpinglatencystats" => pings(report, row, tally),
+        _ if begins("initora") || section == "modifiedparameters" => {
+            parameters(report, row, tally);
+        }
         "waitclass" | "foregroundwaitclass" | "waitclassesbytotalwaittime" => {
             classes(report, row, tally);
         }
@@ -191,6 +196,77 @@ fn by_reads(
             let found: Vec<&Value> = entries.iter().map(|entry| &entry[place]).collect();
             tally.check(&format!("{list} {name} {column}"), cell, &found);
         }
+    }
+}
+
+/// Entries of a list in petal's table in which a figure is printed so.
+fn with_figure<'v>(report: &'v Value, list: &str, field: &str, shown: &str) -> Vec<&'v Value> {
+    let all = report[list].as_array().into_iter().flatten();
+    all.filter(|entry| entry[field]["as_printed"].as_str() == Some(shown)).collect()
+}
+
+fn sql_by_reads(report: &Value, row: &PrintedRow, tally: &mut NumberTally) {
+    const ID: usize = 13;
+    // The text of a statement is below its row.
+    let Some(id) = row.under(&["sqlid"]).filter(|id| id.len() == ID && !id.contains(' ')) else {
+        return;
+    };
+    let entries = with_figure(report, "sql_by_reads", "sql_id", id);
+    for (column, cell) in row.cells.iter().filter(|(_, cell)| is_number(cell)) {
+        let place = match column.as_str() {
+            "physicalreads" => "physical_reads",
+            "executions" => "executions",
+            "%total" => "pct_total",
+            "elapsedtimes" => "elapsed_s",
+            _ => {
+                tally.skip(row, column);
+                continue;
+            }
+        };
+        let found: Vec<&Value> = entries.iter().map(|entry| &entry[place]).collect();
+        tally.check(&format!("{} {id} {column}", row.section), cell, &found);
+    }
+}
+
+fn pings(report: &Value, row: &PrintedRow, tally: &mut NumberTally) {
+    let target = row.under(&["targetinstance", "target", "instance"]).unwrap_or_default();
+    let entries = with_figure(report, "interconnect_pings", "target", target);
+    for (column, cell) in row.cells.iter().skip(1).filter(|(_, cell)| is_number(cell)) {
+        let place = match column.as_str() {
+            // Too short for the digits: unknown.
+            _ if cell == "0.00" => "",
+            it if it.contains("count") && it.contains("500") => "pings_500b",
+            it if it.contains("count") && it.contains("8k") => "pings_8k",
+            it if it.contains("avg") && it.contains("500") => "latency_500b_us",
+            it if it.contains("avg") && it.contains("8k") => "latency_8k_us",
+            _ => "",
+        };
+        if place.is_empty() {
+            tally.skip(row, column);
+            continue;
+        }
+        let found: Vec<&Value> = entries.iter().map(|entry| &entry[place]).collect();
+        tally.check(&format!("{} {target} {column}", row.section), cell, &found);
+    }
+}
+
+fn parameters(report: &Value, row: &PrintedRow, tally: &mut NumberTally) {
+    let name = row.first();
+    let entries = named(report, "parameters", "name", name);
+    for (column, cell) in row.cells.iter().skip(1).filter(|(_, cell)| is_number(cell)) {
+        let place = match column.as_str() {
+            // petal keeps those that its figures depend on.
+            _ if entries.is_empty() => "",
+            it if it.starts_with("begin") => "value",
+            it if it.starts_with("end") => "end_value",
+            _ => "",
+        };
+        if place.is_empty() {
+            tally.skip(row, column);
+            continue;
+        }
+        let found: Vec<&Value> = entries.iter().map(|entry| &entry[place]).collect();
+        tally.check(&format!("{} {name} {column}", row.section), cell, &found);
     }
 }
 

@@ -190,3 +190,28 @@ fn the_summary_of_a_cluster_is_the_row_with_its_id() {
     let header = header::read(&page, ReportKind::Awrg);
     assert_eq!(header.db.map(|it| it.shown()), Some("DBU".to_owned()));
 }
+
+#[test]
+fn a_report_without_its_last_columns_has_a_note() {
+    let text = sample_text("sp_11g.txt");
+    let cut: Vec<&str> = text.lines().map(|line| line.get(..79).unwrap_or(line)).collect();
+    let cut = of_text(&cut.join("\n")).unwrap();
+    assert!(has_note(&cut, "its lines have at most 79 characters"), "{:?}", cut.notes);
+    let whole = of_text(text).unwrap();
+    assert!(!has_note(&whole, "characters"), "{:?}", whole.notes);
+}
+
+#[test]
+fn a_heading_that_a_program_wrapped_is_one() {
+    let heading = "Event| Waits| %Time -outs| Total Wait Time (s)| Avg wait (ms)| Waits /txn| %";
+    let rows = "---|---|---|---|---|---|---\nlog file sync| 182,738| 0| 94| 1| 1.00| 1.47\n";
+    for wrapped in [" DB time", "\nDB time"] {
+        let text = format!(
+            "# WORKLOAD REPOSITORY report for\n\n### Foreground Wait Events\n\n{heading}{wrapped}\n{rows}"
+        );
+        let report = of_text(&text).unwrap();
+        let waits: Vec<_> =
+            report.foreground_events.iter().map(|event| number(&event.waits)).collect();
+        assert_eq!(waits, [Some(182_738.0)], "{wrapped:?}: {:?}", report.notes);
+    }
+}

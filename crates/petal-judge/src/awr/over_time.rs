@@ -42,6 +42,10 @@ const LOAD: [&str; 5] = [
     "block_changes_per_s",
     "redo_bytes_per_s",
 ];
+/// The load of a report in which the work nearly stopped, as a share of the lowest of all others.
+const STOPPED: f64 = 0.25;
+/// Other reports that it needs.
+const STOPPED_OTHERS_MIN: usize = 6;
 /// A report as many times as long as most is of the same time as others.
 const LONG: f64 = 1.5;
 
@@ -51,6 +55,8 @@ pub struct ReportsOverTime {
     pub found: OverTime,
     /// Rises of named totals: active sessions at their load, then with it, and busy processors.
     pub rises: Vec<(&'static str, Rise)>,
+    /// The report in which the work nearly stopped, and its load: 1 is typical.
+    pub stopped: Option<(usize, f64)>,
     pub notes: Vec<String>,
 }
 
@@ -109,22 +115,39 @@ fn judge_instance(name: String, reports: Vec<&Report>) -> ReportsOverTime {
     let load = LOAD.iter().filter_map(|name| values(name));
     let load: Vec<Vec<Option<f64>>> = load.map(|(_, _, values)| values).collect();
     let loads = rise::loads(kept.len(), &load);
-    let series: Vec<Series> = FOLLOWED.iter().filter_map(|name| values(name)).collect();
+    let mut series: Vec<Series> = FOLLOWED.iter().filter_map(|name| values(name)).collect();
+    let per_transaction = kept.iter().map(|report| per_transaction_us(report)).collect();
+    series.push(("db_time_per_transaction_us", "us", per_transaction));
     let rises = rises(&moments, &kept, &loads);
-    ReportsOverTime { name, found: OverTime::of(moments, series, &loads), rises, notes }
+    let stopped = stopped(&loads);
+    ReportsOverTime { name, found: OverTime::of(moments, series, &loads), rises, stopped, notes }
 }
 
-/// Names reports over several snapshots. Only AWR counts them one by one.
+fn per_transaction_us(report: &Report) -> Option<f64> {
+    let of = |name| columns::value(report, name);
+    Some(of("aas")? / of("transactions_per_s").filter(|it| *it > 0.0)? * 1e6)
+}
+
+fn stopped(loads: &[f64]) -> Option<(usize, f64)> {
+    let mut sorted: Vec<(usize, f64)> = loads.iter().copied().enumerate().collect();
+    sorted.sort_by(|one, two| one.1.total_cmp(&two.1));
+    let (lowest, others) = sorted.split_first()?;
+    let is_stopped = others.first().is_some_and(|next| lowest.1 < STOPPED * next.1);
+    (others.len() >= STOPPED_OTHERS_MIN && is_stopped).then_some(*lowest)
+}
+
+/// Names reports over several snapshots. AWR counts them one by one; Statspack's numbers may have gaps.
 fn several_snapshots(reports: &[&Report]) -> Option<String> {
     let is_over_several = |report: &&&Report| {
         let snapshots = number(&report.header.begin_snap).zip(number(&report.header.end_snap));
-        report.kind != ReportKind::Sp && snapshots.is_some_and(|(begin, end)| end - begin > 1.0)
+        snapshots.is_some_and(|(begin, end)| end - begin > 1.0)
     };
     let over_several: Vec<&&Report> = reports.iter().filter(is_over_several).collect();
     let first = over_several.first()?;
+    let (is, are) = if first.kind == ReportKind::Sp { ("may be", "may be") } else { ("is", "are") };
     let which = match over_several.len() {
-        1 => format!("{} is", first.file),
-        all => format!("{} and {} more are", first.file, all - 1),
+        1 => format!("{} {is}", first.file),
+        all => format!("{} and {} more {are}", first.file, all - 1),
     };
     Some(format!("{which} over several snapshots: a short rise is averaged away"))
 }
@@ -220,6 +243,14 @@ mod tests {
     }
 
     #[test]
+    fn work_that_nearly_stops_is_named() {
+        let loads = |least: f64| [0.4, 1.0, 1.2, 0.9, least, 1.0, 1.1];
+        assert_eq!(stopped(&loads(0.02)), Some((4, 0.02)));
+        assert_eq!(stopped(&loads(0.3)), None, "a quiet night");
+        assert_eq!(stopped(&loads(0.02)[..6]), None, "too few");
+    }
+
+    #[test]
     fn reports_over_several_snapshots_are_noted() {
         let mut reports: Vec<Report> =
             (0..3).map(|_| petal_awr::samples::sample("awr_12c.txt")).collect();
@@ -240,6 +271,7 @@ mod tests {
         reports[2].header.end_snap = figure(9.0);
         assert!(notes(&reports).starts_with("file 1 and 1 more are over"), "{}", notes(&reports));
         reports.iter_mut().for_each(|report| report.kind = ReportKind::Sp);
-        assert_eq!(notes(&reports), "", "Statspack's numbers have gaps");
+        let gaps = "file 1 and 1 more may be over several snapshots";
+        assert!(notes(&reports).starts_with(gaps), "Statspack's numbers have gaps");
     }
 }

@@ -12,6 +12,8 @@ use petal_model::record::profile::time_text;
 
 /// Figures that are totals themselves.
 const OF_TOTALS: [&str; 2] = ["aas", "cpu_idle_pct"];
+/// Deviations of an outlier from which on its hour is named without a rise.
+const FAR: f64 = 6.0;
 /// Lines of each kind that fit on a screen.
 const SHOWN: usize = 4;
 
@@ -72,16 +74,44 @@ fn text(of: &ReportsOverTime, lay_out: impl Fn(&Table) -> String) -> String {
     out
 }
 
-/// Describes each rise, or says that no hour has one.
+/// Describes each rise, or the hour that differs most from the others without one.
 pub fn rises(of: &ReportsOverTime) -> Vec<String> {
-    if of.rises.is_empty() {
-        return vec![
-            "none: no rise of active sessions or of busy processors exceeds the noise, or too few \
-             reports have these figures"
-                .to_owned(),
-        ];
+    let found = &of.found;
+    let rises = of.rises.iter().map(|(what, rise)| rise_text(found, what, rise));
+    let stopped = of.stopped.map(|(at, load)| {
+        let load = format!("{}: load {} % of the usual", moment(found, at), rate(load * 100.0));
+        outliers(found, at, &OF_TOTALS)
+            .map_or_else(|| load.clone(), |out| format!("{load}; also {out}"))
+    });
+    let mut all: Vec<String> = rises.chain(stopped).collect();
+    if all.is_empty() {
+        all.push(without_rise(found));
     }
-    of.rises.iter().map(|(what, rise)| rise_text(&of.found, what, rise)).collect()
+    all
+}
+
+fn without_rise(found: &OverTime) -> String {
+    let no_rise = "no rise of active sessions or of busy processors exceeds the noise";
+    let Some((at, far)) = found.farthest() else {
+        return format!("none: {no_rise}, or too few reports have these figures");
+    };
+    let (at, out) = (moment(found, at), outliers(found, at, &[]).unwrap_or_default());
+    match far >= FAR {
+        true => format!("{at}: {out}; {no_rise}"),
+        false => format!("none: {no_rise}; the farthest outliers are at {at}: {out}"),
+    }
+}
+
+/// Lists the outliers of a moment, the farthest first, without figures that have their own text.
+fn outliers(found: &OverTime, at: usize, said: &[&str]) -> Option<String> {
+    let out = found.standing_out(at);
+    let one = |(figure, value, judged): &(&FigureOverTime, f64, Judged)| {
+        let against = if judged.is_same_hour { "at this hour on other days" } else { "otherwise" };
+        format!("{} {} ({} {against})", figure.name, rate(*value), rate(judged.median))
+    };
+    let listed = out.iter().filter(|(figure, _, _)| !said.contains(&figure.name));
+    let listed: Vec<String> = listed.take(SHOWN).map(one).collect();
+    (!listed.is_empty()).then(|| listed.join(", "))
 }
 
 fn rise_text(found: &OverTime, what: &str, rise: &Rise) -> String {
@@ -103,15 +133,8 @@ fn rise_text(found: &OverTime, what: &str, rise: &Rise) -> String {
     if !rise.classes.is_empty() {
         text.push_str(&format!("; by class: {}", shares(&rise.classes)));
     }
-    let out = found.standing_out(rise.at);
-    let out = out.iter().filter(|(figure, _, _)| !OF_TOTALS.contains(&figure.name));
-    let one = |(figure, value, judged): &(&FigureOverTime, f64, Judged)| {
-        let against = if judged.is_same_hour { "at this hour on other days" } else { "otherwise" };
-        format!("{} {} ({} {against})", figure.name, rate(*value), rate(judged.median))
-    };
-    let out: Vec<String> = out.take(SHOWN).map(one).collect();
-    if !out.is_empty() {
-        text.push_str(&format!("; also {}", out.join(", ")));
+    if let Some(out) = outliers(found, rise.at, &OF_TOTALS) {
+        text.push_str(&format!("; also {out}"));
     }
     text
 }

@@ -464,7 +464,13 @@ fn rises_are_shown_with_their_causes() {
     let values = vec![Some(1.0)];
     let found = OverTime::of(vec![moment], vec![("aas", "sessions", values)], &[]);
     let rises = vec![("active sessions", rise), ("busy processors", unexplained)];
-    let of = ReportsOverTime { name: "SHOP shop1".to_owned(), found, rises, notes: Vec::new() };
+    let of = ReportsOverTime {
+        name: "SHOP shop1".to_owned(),
+        found,
+        rises,
+        stopped: None,
+        notes: Vec::new(),
+    };
     insta::assert_snapshot!(over_time::render(&[of]), @r"
     SHOP shop1: 1 report, a.txt
     figure  unit      n  median  lowest  highest  highest at  outliers
@@ -474,4 +480,32 @@ fn rises_are_shown_with_their_causes() {
                  contention 11.0, DB CPU 0.50; by class: Application 11.0
     also         a.txt: 14.7 busy processors, usually 3.10; cause unknown
     ");
+}
+
+#[test]
+fn outliers_are_never_denied() {
+    use petal_judge::awr::over_time::ReportsOverTime;
+    use petal_judge::over_time::{OverTime, ReportMoment};
+    let shown = |last: f64, stopped| {
+        let moment = |at| ReportMoment { begin: None, source: format!("{at}.txt") };
+        let values = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0, 100.0, last].map(Some).to_vec();
+        let series = vec![("log_write_us", "us", values)];
+        let found = OverTime::of((0..8).map(moment).collect(), series, &[]);
+        let name = String::new();
+        over_time::rises(&ReportsOverTime { name, found, rises: vec![], stopped, notes: vec![] })
+    };
+    let no_rise = "no rise of active sessions or of busy processors exceeds the noise";
+    let too_few = "or too few reports have these figures";
+    assert_eq!(shown(100.0, None), [format!("none: {no_rise}, {too_few}")]);
+    let near = "log_write_us 115 (100 otherwise)";
+    assert_eq!(
+        shown(115.0, None),
+        [format!("none: {no_rise}; the farthest outliers are at 7.txt: {near}")]
+    );
+    let far = "log_write_us 900 (100 otherwise)";
+    assert_eq!(shown(900.0, None), [format!("7.txt: {far}; {no_rise}")]);
+    assert_eq!(
+        shown(900.0, Some((7, 0.02))),
+        [format!("7.txt: load 2.00 % of the usual; also {far}")]
+    );
 }

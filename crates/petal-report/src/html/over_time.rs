@@ -162,7 +162,13 @@ mod tests {
             let moments = (0..values.len()).map(moment).collect();
             let series = vec![("aas", "sessions", values.iter().copied().map(Some).collect())];
             let found = OverTime::of(moments, series, &[]);
-            ReportsOverTime { name: name.to_owned(), found, rises: Vec::new(), notes: Vec::new() }
+            ReportsOverTime {
+                name: name.to_owned(),
+                found,
+                rises: Vec::new(),
+                stopped: None,
+                notes: Vec::new(),
+            }
         };
         let page = over_time(&[of("SHOP shop1", &[1.0, 2.0]), of("SHOP shop2", &[1.0])]).unwrap();
         assert!(page.contains(">SHOP shop1 <small>") && page.contains(">SHOP shop2 <small>"));
