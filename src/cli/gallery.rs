@@ -42,19 +42,27 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     for path in matches.get_many::<PathBuf>("folder").unwrap_or_default() {
         found.look(path, DEPTH_MAX, objective, console);
     }
+    let left_out = petal_report::records::left_out(&found.runs);
     let shown = found.shown(objective);
     if shown.is_empty() {
+        let found = match left_out.len() {
+            0 => String::new(),
+            _ => format!("; left out: {}", left_out.join("; ")),
+        };
         return Err(CommandError::new(
             Exit::Environment,
-            "there is no sweep and no run with figures below these folders: name those that petal \
-             run or petal sweep wrote",
+            format!(
+                "there is no sweep and no run with figures below these folders{found}: name those that petal \
+                 run or petal sweep wrote"
+            ),
         ));
     }
     let Some(out) = matches.get_one::<PathBuf>("out") else { return Ok(Exit::Usage) };
-    let page = petal_report::html::gallery(&shown, objective);
+    let page = petal_report::html::gallery(&shown, &left_out, objective);
     let page = page.map_err(CommandError::failed("the gallery"))?;
     let path = output::folder(out)?.write_atomically(INDEX, printable(&page).as_bytes())?;
     console.report(|| petal_report::records::screen(&shown));
+    left_out.iter().for_each(|run| console.warn(&format!("left out: {run}")));
     console.result(&format!("\n{}\n", path.display()));
     Ok(Exit::Done)
 }

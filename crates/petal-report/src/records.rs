@@ -54,6 +54,10 @@ impl ShownRecord {
         Self::of(name, &swept.observations(), objective)
     }
 
+    fn lines(&self) -> impl Iterator<Item = &PetalLine> {
+        self.petals.lines.iter()
+    }
+
     /// Returns the database and its host, in one line.
     pub fn title(&self) -> String {
         let known = [&self.database, &self.device, &self.host].into_iter();
@@ -62,13 +66,19 @@ impl ShownRecord {
     }
 }
 
+/// Runs without figures that count, each with the reason: they are in no line.
+pub fn left_out(named: &[(String, Run)]) -> Vec<String> {
+    let of_run = |(name, run): &(String, Run)| {
+        let why = Observation::of_run(name, Vec::new(), run).why_unusable()?;
+        Some(format!("{name} ({why})"))
+    };
+    named.iter().filter_map(of_run).collect()
+}
+
 /// Lays out the gallery's table on one screen: a row for each line, with the source of its reads and
 /// its warnings next to the figure.
 pub fn screen(shown: &[ShownRecord]) -> String {
-    let rows: Vec<(&ShownRecord, &PetalLine)> = shown
-        .iter()
-        .flat_map(|record| record.petals.lines.iter().map(move |line| (record, line)))
-        .collect();
+    let rows = lines(shown);
     let text = |count: usize| {
         let mut table = Table::headed("PIOPS: | read us:");
         let mut places = vec!["of".to_owned(), "--".to_owned()];
@@ -91,7 +101,16 @@ pub fn screen(shown: &[ShownRecord]) -> String {
     fitting(rows.len(), SCREEN_LINES - 2, text)
 }
 
-/// Groups runs, named by their folders, that differ only in the settings of [`VARIED`].
+/// Every line with its record; those that are no storage test come last.
+pub(super) fn lines(shown: &[ShownRecord]) -> Vec<(&ShownRecord, &PetalLine)> {
+    let of = |record| ShownRecord::lines(record).map(move |line| (record, line));
+    let mut all: Vec<(&ShownRecord, &PetalLine)> = shown.iter().flat_map(of).collect();
+    all.sort_by_key(|(_, line)| line.struck_out.is_some());
+    all
+}
+
+/// Groups runs, named by their folders, that differ only in the settings of [`VARIED`]. Runs without figures that
+/// count are in none.
 pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<ShownRecord> {
     let mut groups: BTreeMap<Vec<(String, String)>, Vec<Observation>> = BTreeMap::new();
     for (name, run) in named {
@@ -100,6 +119,9 @@ pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<Sh
         let factors = [("update_pct", pct), ("sessions", sessions)];
         let factors = factors.map(|(key, value)| (key.to_owned(), value)).into();
         let seen = Observation::of_run(name, factors, run);
+        if seen.why_unusable().is_some() {
+            continue;
+        }
         let alike = seen.context.iter().filter(|(key, _)| !VARIED.contains(&key.as_str()));
         let alike = alike.map(|(key, value)| (key.clone(), value.clone())).collect();
         groups.entry(alike).or_default().push(seen);
@@ -118,6 +140,16 @@ pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<Sh
 mod tests {
     use super::*;
     use petal_model::record::fixture;
+
+    #[test]
+    fn a_run_whose_figures_do_not_count_is_in_no_line_and_is_named() {
+        let mut runs = [("a", fixture::mixed_run()), ("b", fixture::mixed_run())];
+        runs[1].1.summary.status = petal_model::record::Status::Failed;
+        let runs = runs.map(|(name, run)| (name.to_owned(), run));
+        assert_eq!(left_out(&runs), ["b (it failed)"]);
+        let shown = of_runs(&runs, None);
+        assert_eq!((shown.len(), shown[0].name.as_str(), shown[0].runs), (1, "a", 1));
+    }
 
     #[test]
     fn a_mix_that_rates_decide_is_unknown_and_not_null() {

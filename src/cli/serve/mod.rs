@@ -167,11 +167,12 @@ impl Site {
     fn petals(&self, ticked: &[&Path]) -> Result<HttpAnswer, HttpAnswer> {
         let mut found = FoundRecords::default();
         ticked.iter().for_each(|path| found.look(path, 0, None, &self.console));
+        let left_out = petal_report::records::left_out(&found.runs);
         let shown = found.shown(None);
         if shown.is_empty() {
             return Err(bad("tick runs or sweeps with figures: none of these has petals"));
         }
-        page_of("the petals", html::gallery(&shown, None))
+        page_of("the petals", html::gallery(&shown, &left_out, None))
     }
 }
 

@@ -4,7 +4,7 @@
 use super::super::charts::chart::spark;
 use super::super::numbers::{bytes, counted, micros, or_dash, rate};
 use super::super::petals::small::SharedAxes;
-use super::super::records::ShownRecord;
+use super::super::records::{ShownRecord, lines};
 use super::super::table::{Cell, Table};
 use super::page::{Page, Section};
 use super::{HtmlError, published};
@@ -26,7 +26,12 @@ const READING: [&str; 4] = [
     "petal compare shows whether two of these differ by more than their repeats do.",
 ];
 
-pub fn gallery(shown: &[ShownRecord], objective: Option<&Objective>) -> Result<String, HtmlError> {
+/// `left_out`: runs that are in no line, each with the reason.
+pub fn gallery(
+    shown: &[ShownRecord],
+    left_out: &[String],
+    objective: Option<&Objective>,
+) -> Result<String, HtmlError> {
     let axes = SharedAxes::of(shown.iter().map(|record| &record.petals));
     let lines: usize = shown.iter().map(|record| record.petals.lines.len()).sum();
     let figures = shown.iter().enumerate().map(|(at, record)| {
@@ -54,6 +59,7 @@ pub fn gallery(shown: &[ShownRecord], objective: Option<&Objective>) -> Result<S
             Section::new("multiples", "Petals", "all on the same axes").charts_on_demand(figures),
             Section::new("published-figures", "Published figures", "of others")
                 .charts([published::strip(&peaks)]),
+            Section::new("left-out", "Left out", "runs without figures that count").notes(left_out),
             Section::new("reading", "How to read this", "").notes(READING),
         ],
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -86,14 +92,13 @@ fn table(shown: &[ShownRecord], axes: &SharedAxes, objective: Option<&Objective>
     let within = objective.map(|objective| format!(" | PIOPS within {objective}:"));
     let cost = if has_cost { " | a month for 1,000 PIOPS:" } else { "" };
     let mut table = Table::headed(&format!(
-        "record | peak PIOPS: | served by | warnings at the peak | +-: | read us: | MB/s: | \
+        "record | verdict, served by | peak PIOPS: | warnings at the peak | +-: | read us: | MB/s: | \
          sessions:{}{cost} | mix | database | device | host | active data | measured",
         within.unwrap_or_default()
     ));
-    for (at, record) in shown.iter().enumerate() {
-        for line in &record.petals.lines {
-            table.row(row(record, &id(at), line, axes, objective, has_cost));
-        }
+    for (record, line) in lines(shown) {
+        let at = shown.iter().position(|it| std::ptr::eq(it, record)).unwrap_or_default();
+        table.row(row(record, &id(at), line, axes, objective, has_cost));
     }
     table.sortable()
 }
@@ -114,6 +119,8 @@ fn row(
     let (places, peak_at) = axes.places(line);
     let is_struck_out = point.is_some_and(|point| point.not_storage.is_some());
     let warnings = point.map(|point| point.warnings.iter().cloned().collect::<Vec<_>>().join(", "));
+    let verdict = if is_struck_out { "not a storage test" } else { "valid" };
+    let served = or_dash(point.and_then(|point| point.served_by.clone()), |words| words);
     let of_peak = |text: String| Cell { is_muted: is_struck_out, ..text.into() };
     let mut cells = vec![
         Cell {
@@ -122,8 +129,8 @@ fn row(
             picture: spark(&places, peak_at.filter(|_| !is_struck_out)),
             ..Cell::default()
         },
+        format!("{verdict}: {served}").into(),
         of_peak(figure(metric::PIOPS, rate)),
-        or_dash(point.and_then(|point| point.served_by.clone()), |words| words).into(),
         warnings.unwrap_or_default().into(),
         of_peak(or_dash(half, rate)),
         of_peak(figure(metric::READ_US, micros)),
