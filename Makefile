@@ -98,7 +98,7 @@ bench-limits: build
 
 # The pages that come from the table of parameters.
 docs:
-	UPDATE_DOCS=1 $(CARGO) test --locked -p petal-model --lib settings
+	UPDATE_DOCS=1 $(CARGO) test --locked -p petal-settings --lib
 
 clean:
 	$(CARGO) clean

@@ -17,9 +17,9 @@ use petal::runner::job::Start;
 use petal::runner::merge::merge;
 use petal::runner::series::RunSeries;
 use petal_engine::{Caller, Silent};
-use petal_model::settings::Settings;
-use petal_model::workload::share::Share;
 use petal_scripted::{Script, Scripted};
+use petal_settings::Settings;
+use petal_workload::share::Share;
 use time::OffsetDateTime;
 
 const SESSIONS: u32 = 64;

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use petal_engine::{Engine as _, LoadPlan, Silent, Stop};
-use petal_model::settings::Settings;
-use petal_model::workload::row::Filler;
-use petal_model::workload::scatter::Permutation;
+use petal_settings::Settings;
 use petal_sqlite::Sqlite;
 use petal_sqlite::io::{IoContext, IoSource, Statistics};
 use petal_sqlite::vfs;
+use petal_workload::row::Filler;
+use petal_workload::scatter::Permutation;
 use rusqlite::{Connection, OpenFlags};
 
 const ROWS: u64 = 8192;

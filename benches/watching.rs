@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 use aya::programs::{BtfTracePoint, loaded_programs};
 use aya::{Btf, Ebpf};
 
-use petal_model::record::RecordFolder;
-use petal_model::record::os_log::{OsLog, OsLogHeader};
-use petal_model::stats::devices::{self, DataDevices};
-use petal_model::stats::os::{DatabaseLocation, Probe, ServerProcesses};
+use petal_host::devices::{self, DataDevices};
+use petal_host::os::{DatabaseLocation, Probe, ServerProcesses};
+use petal_record::RecordFolder;
+use petal_record::os_log::{OsLog, OsLogHeader};
 
 const ROUNDS: usize = 7;
 const SAMPLES: u32 = 200;

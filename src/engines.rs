@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use petal_engine::{Engine, EngineError, Result};
-use petal_model::settings::Settings;
-use petal_model::settings::table::support;
+use petal_settings::Settings;
+use petal_settings::table::support;
 
 /// An engine that can be opened.
 struct RegisteredEngine {
@@ -76,7 +76,7 @@ pub fn open(settings: &Settings) -> Result<Arc<dyn Engine>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::settings::url::TargetUrl;
+    use petal_settings::url::TargetUrl;
 
     #[test]
     fn every_engine_has_its_place_in_the_table_of_support() {

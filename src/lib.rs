@@ -1,7 +1,8 @@
 //! petal: how much physical I/O a platform sustains through its database, at what latency, and
 //! what limits it. This crate is the runner and the command line; below it are, bottom to top:
 //!
-//! 1. [`petal_model`]: settings, workload, statistics, the record
+//! 1. [`petal_host`]: counts of the kernel. [`petal_settings`]: the parameters. [`petal_workload`]: the choice of
+//!    operations. [`petal_record`]: the files that a run leaves
 //! 2. [`petal_engine`]: the contract of an engine, and a crate for each database
 //! 3. [`petal_latency`]: times of single requests at block devices, of a server's calls and of threads, by BPF
 //! 4. [`petal_awr`]: reports of Oracle's, as figures

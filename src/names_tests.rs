@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use petal_model::settings::table::support::{ENGINES, SCRIPTED};
+use petal_settings::table::support::{ENGINES, SCRIPTED};
 
 /// Folders and files, each with the reason; next to an engine's own crate.
 const ALLOWED: [(&str, &str); 19] = [
     ("src/engines.rs", "its line"),
-    ("crates/petal-model/src/settings/table/", "its column of support, and its own parameters"),
-    ("crates/petal-model/src/settings/table.rs", "the group of an engine's parameters"),
-    ("crates/petal-model/src/settings/mod.rs", "its own parameters"),
-    ("crates/petal-model/src/settings/read.rs", "its own parameters"),
-    ("crates/petal-model/src/settings/url.rs", "examples in messages"),
+    ("crates/petal-settings/src/table/", "its column of support, and its own parameters"),
+    ("crates/petal-settings/src/table.rs", "the group of an engine's parameters"),
+    ("crates/petal-settings/src/lib.rs", "its own parameters"),
+    ("crates/petal-settings/src/read.rs", "its own parameters"),
+    ("crates/petal-settings/src/url.rs", "examples in messages"),
     ("crates/petal-awr/", "reports of one product"),
     ("crates/petal-judge/src/awr/", "reports of one product"),
     ("crates/petal-report/src/awr/", "reports of one product"),

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, Command, value_parser};
 
-use petal_model::settings::SCHEMAS_MAX;
-use petal_model::settings::flags;
-use petal_model::settings::limit::ChangeLimit;
-use petal_model::settings::objective::Objective;
-use petal_model::settings::table::{self, CommandKind};
+use petal_settings::SCHEMAS_MAX;
+use petal_settings::flags;
+use petal_settings::limit::ChangeLimit;
+use petal_settings::objective::Objective;
+use petal_settings::table::{self, CommandKind};
 
 /// `--name`, without a value.
 pub fn flag(name: &'static str, help: &'static str) -> Arg {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use clap::{ArgMatches, Command};
 
-use petal_model::record::{calibration, costs, sweep};
+use petal_record::{calibration, costs, sweep};
 
 use super::console::Console;
 use super::failure::{CommandError, Exit};

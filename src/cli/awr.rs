@@ -11,11 +11,11 @@ use petal_awr::figure::Figure;
 use petal_awr::report::Report;
 use petal_awr::{AwrError, columns};
 use petal_engine::{Progress as _, ProgressUnit};
+use petal_host::numbers::counted;
 use petal_judge::awr::observation::observation;
 use petal_judge::petals::Petals;
-use petal_model::numbers::counted;
-use petal_model::record::file_names::natural;
-use petal_model::record::observation::Observation;
+use petal_record::file_names::natural;
+use petal_record::observation::Observation;
 use petal_report::petals::PIOPS;
 use petal_report::petals::scatter::{self, ScatterPoint};
 

@@ -10,12 +10,12 @@ use crate::runner::series::draw_seed;
 use petal_device::calibration_target::WantedStretch;
 use petal_engine::Stop;
 use petal_judge::calibration::LatencyBound;
-use petal_model::record::Status;
-use petal_model::settings::Settings;
-use petal_model::settings::read;
-use petal_model::settings::size::parse_bytes;
-use petal_model::settings::table::CommandKind;
-use petal_model::settings::url::{TargetUrl, redact_refused};
+use petal_record::Status;
+use petal_settings::Settings;
+use petal_settings::read;
+use petal_settings::size::parse_bytes;
+use petal_settings::table::CommandKind;
+use petal_settings::url::{TargetUrl, redact_refused};
 
 use super::args::{self, flag, value, whole};
 use super::console::Console;

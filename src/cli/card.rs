@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Command};
-use petal_model::settings::printable::printable;
 use petal_report::card::{MARKDOWN_NAME, SVG_NAME, card};
+use petal_settings::printable::printable;
 
 use super::args;
 use super::console::Console;

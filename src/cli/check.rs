@@ -7,15 +7,15 @@ use clap::{ArgMatches, Command};
 
 use crate::runner::{load, rows};
 use petal_engine::{Engine, EngineError, Result};
+use petal_host::devices;
+use petal_host::host::HostFacts;
 use petal_judge::host::{Check, CheckResult};
 use petal_judge::{host, target};
-use petal_model::settings::table::CommandKind;
-use petal_model::settings::url::TargetUrl;
-use petal_model::settings::{LoopSide, Settings};
-use petal_model::stats::counters::Counters;
-use petal_model::stats::devices;
-use petal_model::stats::host::HostFacts;
-use petal_model::stats::target::LoadedSchema;
+use petal_record::counters::Counters;
+use petal_record::target::LoadedSchema;
+use petal_settings::table::CommandKind;
+use petal_settings::url::TargetUrl;
+use petal_settings::{LoopSide, Settings};
 
 use super::args;
 use super::console::Console;

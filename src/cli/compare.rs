@@ -11,14 +11,14 @@ use petal_judge::compare::limits::{self, LimitResult};
 use petal_judge::compare::{CompareError, ComparedSide, Comparison, Rules, compare};
 use petal_judge::costs_compare;
 use petal_judge::petals::Petals;
-use petal_model::record::file_names::natural;
-use petal_model::record::observation::Observation;
-use petal_model::record::{self, RecordError, costs, plain_csv, sweep};
-use petal_model::settings::limit::ChangeLimit;
-use petal_model::settings::objective::Objective;
-use petal_model::settings::printable::printable;
+use petal_record::file_names::natural;
+use petal_record::observation::Observation;
+use petal_record::{self as record, RecordError, costs, plain_csv, sweep};
 use petal_report::bmf::Bmf;
 use petal_report::html::HtmlError;
+use petal_settings::limit::ChangeLimit;
+use petal_settings::objective::Objective;
+use petal_settings::printable::printable;
 
 use super::args::{self, flag, value};
 use super::console::Console;
@@ -395,7 +395,7 @@ impl From<CompareError> for CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::{RecordFolder, fixture};
+    use petal_record::{RecordFolder, fixture};
 
     #[test]
     fn a_damaged_run_is_left_out_of_its_folder_and_named() {

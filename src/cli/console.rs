@@ -15,13 +15,13 @@ use parking_lot::Mutex;
 use crate::runner::{Subject, Watch};
 use petal_engine::threads::Thread;
 use petal_engine::{Progress, ProgressUnit};
-use petal_model::record::{Finding, Second};
-use petal_model::settings::argv;
-use petal_model::settings::printable::{printable, printable_line};
-use petal_model::stats::histogram::LatencySummary;
-use petal_model::stats::timeline::Tally;
+use petal_host::histogram::LatencySummary;
+use petal_record::timeline::Tally;
+use petal_record::{Finding, Second};
 use petal_report::numbers::{counted, decimal, span};
 use petal_report::table;
+use petal_settings::argv;
+use petal_settings::printable::{printable, printable_line};
 
 use super::failure::Exit;
 use super::live::{Live, Observers};

@@ -7,10 +7,10 @@ use clap::{ArgMatches, Command};
 
 use crate::runner::costs::{CostPlan, run_once};
 use crate::runner::series::draw_seed;
-use petal_model::record::Status;
-use petal_model::record::costs::Costs;
-use petal_model::settings::size::Extent;
-use petal_model::settings::table::CommandKind;
+use petal_record::Status;
+use petal_record::costs::Costs;
+use petal_settings::size::Extent;
+use petal_settings::table::CommandKind;
 
 use super::args::{self, flag, path, value, whole};
 use super::console::Console;

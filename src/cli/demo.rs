@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use clap::{ArgMatches, Command};
 
 use crate::runner::sweep::{Fresh, SweepRequest};
-use petal_model::record::sweep_design::Design;
-use petal_model::settings::axes::SweepArguments;
-use petal_model::settings::read::Sources;
-use petal_model::settings::table::CommandKind;
+use petal_record::sweep_design::Design;
+use petal_settings::axes::SweepArguments;
+use petal_settings::read::Sources;
+use petal_settings::table::CommandKind;
 
 use super::args::{self, value, whole};
 use super::console::Console;

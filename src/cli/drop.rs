@@ -2,9 +2,9 @@
 
 use clap::{ArgMatches, Command};
 
-use petal_model::settings::table::CommandKind;
 use petal_report::numbers::counted;
 use petal_report::table::{SCREEN_LINES, rest};
+use petal_settings::table::CommandKind;
 
 use super::args;
 use super::console::Console;

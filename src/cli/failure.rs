@@ -7,9 +7,9 @@ use crate::runner::RunError;
 use petal_engine::EngineError;
 use petal_engine::threads::ThreadError;
 use petal_judge::compare::limits::{LimitOutcome, LimitResult};
-use petal_model::record::headline::Validity;
-use petal_model::record::{RecordError, Run, Status};
-use petal_model::settings::error::SettingErrors;
+use petal_record::headline::Validity;
+use petal_record::{RecordError, Run, Status};
+use petal_settings::error::SettingErrors;
 
 /// Exit codes that scripts can use, worse ones above better ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command};
 
-use petal_model::record::{self, Run, sweep};
-use petal_model::settings::objective::Objective;
-use petal_model::settings::printable::printable;
+use petal_record::{self as record, Run, sweep};
 use petal_report::records::{ShownRecord, of_runs};
+use petal_settings::objective::Objective;
+use petal_settings::printable::printable;
 
 use super::args;
 use super::console::Console;

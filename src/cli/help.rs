@@ -1,7 +1,7 @@
 //! `petal help`: of a command, of the parameters, of the metrics, or a slob.conf to begin with.
 
 use clap::{Arg, ArgMatches, Command};
-use petal_model::settings::table;
+use petal_settings::table;
 
 use super::console::Console;
 use super::failure::{CommandError, Exit};
@@ -48,7 +48,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::observation::metric;
+    use petal_record::observation::metric;
 
     #[test]
     fn the_metrics_are_those_of_the_page() {

@@ -6,8 +6,8 @@ use clap::{ArgMatches, Command};
 
 use petal_judge::compare::history::{DAY, history};
 use petal_judge::compare::limits::LimitResult;
-use petal_model::settings::limit::ChangeLimit;
 use petal_report::bmf::Bmf;
+use petal_settings::limit::ChangeLimit;
 
 use super::args::{self, value};
 use super::compare::load;

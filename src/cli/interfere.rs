@@ -10,10 +10,10 @@ use crate::runner::neighbour_plan::{NeighbourPlan, PlannedNeighbour};
 use crate::runner::series::RunSeries;
 use crate::runner::tenant::open_other_schemas;
 use petal_engine::Engine;
-use petal_model::record::Run;
-use petal_model::settings::Settings;
-use petal_model::settings::objective::Objective;
-use petal_model::settings::table::CommandKind;
+use petal_record::Run;
+use petal_settings::Settings;
+use petal_settings::objective::Objective;
+use petal_settings::table::CommandKind;
 
 use super::args::{self, value, whole};
 use super::console::Console;

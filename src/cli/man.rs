@@ -8,7 +8,7 @@ use clap_mangen::Man;
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::{args, output};
-use petal_model::record::{RecordError, RecordFolder};
+use petal_record::{RecordError, RecordFolder};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -55,9 +55,9 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Command};
 
-use petal_model::settings::argv;
-use petal_model::settings::printable::printable_line;
-use petal_model::settings::url;
+use petal_settings::argv;
+use petal_settings::printable::printable_line;
+use petal_settings::url;
 
 use console::Console;
 use failure::{CommandError, Exit};

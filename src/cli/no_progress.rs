@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use petal_engine::threads::Thread;
 use petal_engine::waits_now::lasting;
-use petal_model::stats::blocked::BlockedThreads;
+use petal_host::blocked::BlockedThreads;
 
 /// Time without progress after which waits are named.
 const LIMIT: Duration = Duration::from_secs(10);

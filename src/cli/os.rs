@@ -9,13 +9,13 @@ use clap::{ArgAction, ArgMatches, Command};
 use time::OffsetDateTime;
 
 use crate::runner::os;
-use petal_model::record::RecordFolder;
-use petal_model::record::moment::stamp;
-use petal_model::record::os_log::{OsLog, OsLogHeader};
-use petal_model::stats::clock::ClockState;
-use petal_model::stats::devices::{self, DataDevices, Roots};
-use petal_model::stats::host::HostFacts;
-use petal_model::stats::os::{DatabaseLocation, Probe, ServerProcesses};
+use petal_host::clock::ClockState;
+use petal_host::devices::{self, DataDevices, Roots};
+use petal_host::host::HostFacts;
+use petal_host::os::{DatabaseLocation, Probe, ServerProcesses};
+use petal_record::RecordFolder;
+use petal_record::moment::stamp;
+use petal_record::os_log::{OsLog, OsLogHeader};
 
 use super::args::{self, value, whole};
 use super::console::Console;

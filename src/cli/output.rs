@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use petal_engine::in_use::FileId;
-use petal_model::files::{self, OFlags};
-use petal_model::record::{RecordFolder, own_file};
+use petal_host::files::{self, OFlags};
+use petal_record::{RecordFolder, own_file};
 use rustix::fs::{fcntl_getfl, fcntl_setfl};
 
 use super::failure::{CommandError, Exit};

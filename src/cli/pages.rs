@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use petal_judge::petals::Petals;
-use petal_model::record::{calibration, costs, latency_log, sweep};
-use petal_model::settings::printable::printable;
+use petal_record::{calibration, costs, latency_log, sweep};
 use petal_report::html;
+use petal_settings::printable::printable;
 
 use super::failure::CommandError;
 use super::http::HttpAnswer;

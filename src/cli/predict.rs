@@ -8,8 +8,8 @@ use clap::{Arg, ArgMatches, Command};
 use petal_judge::petals::Petals;
 use petal_judge::predict::what_if::{AskedChanges, WhatIf, what_if};
 use petal_judge::predict::{DeviceCurves, PredictedLine, predict};
-use petal_model::record::calibration::{self, Calibration};
-use petal_model::record::{self, sweep};
+use petal_record::calibration::{self, Calibration};
+use petal_record::{self as record, sweep};
 use petal_report::table::on_a_screen;
 
 use super::args::{self, flag, list, value};

@@ -12,10 +12,10 @@ use petal_awr::AwrError;
 use petal_judge::awr::to_profile;
 use petal_judge::profile::parts::{self, SourcePart};
 use petal_judge::profile::{ProfileError, add, of_run, of_work};
-use petal_model::record;
-use petal_model::record::profile::{self as kept, Profile};
-use petal_model::settings::LoopSide;
-use petal_model::settings::table::CommandKind;
+use petal_record as record;
+use petal_record::profile::{self as kept, Profile};
+use petal_settings::LoopSide;
+use petal_settings::table::CommandKind;
 
 use super::args;
 use super::console::Console;

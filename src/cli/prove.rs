@@ -10,10 +10,10 @@ use clap::{ArgMatches, Command};
 use crate::prove::{NAME, Request, prove};
 use petal_engine::file_lock::FileLock;
 use petal_engine::server::data_name::set_data_name;
-use petal_model::files::{self, Folder};
-use petal_model::settings::error::SettingErrors;
-use petal_model::settings::table::{CommandKind, PARAMETERS};
-use petal_model::settings::{Settings, flags, read};
+use petal_host::files::{self, Folder};
+use petal_settings::error::SettingErrors;
+use petal_settings::table::{CommandKind, PARAMETERS};
+use petal_settings::{Settings, flags, read};
 
 use super::args::{self, flag, path};
 use super::console::Console;

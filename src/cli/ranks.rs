@@ -4,7 +4,7 @@ use std::env;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ArgMatches;
-use petal_model::workload::share::Share;
+use petal_workload::share::Share;
 
 use super::failure::CommandError;
 

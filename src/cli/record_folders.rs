@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use petal_model::record::file_names::natural;
-use petal_model::record::sweep::Swept;
-use petal_model::record::{self, RecordError, calibration, costs, sweep};
+use petal_record::file_names::natural;
+use petal_record::sweep::Swept;
+use petal_record::{self as record, RecordError, calibration, costs, sweep};
 use petal_report::listed::ListedRecord;
 
 use super::live::follow::is_at_work;

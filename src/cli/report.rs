@@ -7,11 +7,11 @@ use clap::{ArgMatches, Command};
 use crate::runner::os_data;
 use petal_judge::awr::to_record;
 use petal_judge::break_point;
-use petal_model::record::calibration::Calibration;
-use petal_model::record::{self, RecordError, RecordFolder, Run, calibration, costs, sweep};
+use petal_record::calibration::Calibration;
+use petal_record::{self as record, RecordError, RecordFolder, Run, calibration, costs, sweep};
 
 #[cfg(feature = "xlsx")]
-use petal_model::record::sweep::Swept;
+use petal_record::sweep::Swept;
 use petal_report::listed::ListedRecord;
 #[cfg(feature = "xlsx")]
 use petal_report::workbook::XlsxError;

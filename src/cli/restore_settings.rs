@@ -7,9 +7,9 @@ use clap::{Arg, ArgMatches, Command};
 
 use crate::runner::server_settings::{ChangedServer, ForeignValues, RestartCommand};
 use crate::runner::sweep::hold;
-use petal_model::record::RecordFolder;
-use petal_model::record::server_settings::{self, NAME};
-use petal_model::settings::table::CommandKind;
+use petal_record::RecordFolder;
+use petal_record::server_settings::{self, NAME};
+use petal_settings::table::CommandKind;
 
 use super::args::{self, flag, value};
 use super::console::Console;

@@ -7,11 +7,11 @@ use clap::{Arg, ArgMatches, Command};
 use crate::runner::load;
 use crate::runner::series::draw_seed;
 use petal_engine::{LoadSummary, Stop};
-use petal_model::settings::SCHEMAS_MAX;
-use petal_model::settings::printable::printable_line;
-use petal_model::settings::table::CommandKind;
 use petal_report::numbers::{bytes as size, counted, decimal, or_dash, whole};
 use petal_report::table::{SCREEN_LINES, Table, fitting, paragraph, rest};
+use petal_settings::SCHEMAS_MAX;
+use petal_settings::printable::printable_line;
+use petal_settings::table::CommandKind;
 
 use super::args::{self, flag};
 use super::console::Console;
@@ -222,7 +222,7 @@ fn until_durable(loaded: &LoadSummary, bytes: Option<u64>) -> String {
 mod tests {
     use super::*;
     use petal_engine::{LoadedSchemaSummary, Placement};
-    use petal_model::stats::target::LoadedSchema;
+    use petal_record::target::LoadedSchema;
 
     #[test]
     fn a_size_that_the_database_does_not_say_is_no_number_in_the_summary() {

@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
 use petal_engine::threads::{Thread, ThreadError};
-use petal_model::files;
+use petal_host::files;
 
 /// The signals of a worker, which its supervisor hears and hands on.
 static ORDERS: Mutex<Orders> = Mutex::new(Orders { comes: false, level: None });

@@ -9,10 +9,10 @@ use clap::ArgMatches;
 
 use crate::runner::WorkContext;
 use petal_engine::{Caller, Engine};
-use petal_model::settings::printable::printable_line;
-use petal_model::settings::read::{self, Sources};
-use petal_model::settings::table::CommandKind;
-use petal_model::settings::{Settings, flags};
+use petal_settings::printable::printable_line;
+use petal_settings::read::{self, Sources};
+use petal_settings::table::CommandKind;
+use petal_settings::{Settings, flags};
 
 use super::console::Console;
 use super::failure::CommandError;

@@ -11,14 +11,14 @@ use crate::runner::peers::Together;
 use crate::runner::sweep::{self, Fresh, Pace, Planned, SweepRequest, left, main_bytes, run_time};
 use petal_judge::next_cell::runs_most;
 use petal_judge::petals::Petals;
-use petal_model::record::sweep::{Sweep, Swept};
-use petal_model::record::sweep_design::Design;
-use petal_model::settings::axes::SweepArguments;
-use petal_model::settings::objective::Objective;
-use petal_model::settings::table::CommandKind;
+use petal_record::sweep::{Sweep, Swept};
+use petal_record::sweep_design::Design;
 use petal_report::numbers::{bytes, counted, span, whole};
 use petal_report::sweep::design;
 use petal_report::table::{line, on_a_screen, paragraph};
+use petal_settings::axes::SweepArguments;
+use petal_settings::objective::Objective;
+use petal_settings::table::CommandKind;
 
 use super::args::{self, flag, value};
 use super::console::Console;
@@ -113,7 +113,7 @@ pub fn command() -> Command {
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
-    let mut flags = petal_model::settings::flags::given(matches, CommandKind::Sweep);
+    let mut flags = petal_settings::flags::given(matches, CommandKind::Sweep);
     let dir = flags.get("OUT").filter(|out| !out.is_empty()).map(PathBuf::from);
     if dir.is_some() {
         flags.remove("OUT");

@@ -6,9 +6,9 @@ use clap::{ArgMatches, Command};
 
 use crate::runner::{RunError, verify};
 use petal_engine::EngineError;
-use petal_model::record::ledger;
-use petal_model::settings::table::CommandKind;
-use petal_model::settings::{RedoStress, Settings};
+use petal_record::ledger;
+use petal_settings::table::CommandKind;
+use petal_settings::{RedoStress, Settings};
 
 use super::args::{self, flag};
 use super::console::Console;
@@ -106,7 +106,7 @@ fn as_the_run_was(settings: &mut Settings, header: &ledger::LedgerHeader) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::settings::url::TargetUrl;
+    use petal_settings::url::TargetUrl;
 
     #[test]
     fn a_refused_password_names_the_places_of_passwords() {

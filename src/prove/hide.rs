@@ -3,8 +3,8 @@
 //! place would show it. Unknown names are recognised by their shape: paths, addresses, URLs, hosts with a
 //! port or a domain, long hexadecimal numbers.
 
-use petal_model::settings::Settings;
 use petal_prove::PROMISES;
+use petal_settings::Settings;
 
 /// The name of this program, of the account that the documentation uses, and of test data.
 const KEPT: [&str; 3] = ["petal", super::NAME, "localhost"];
@@ -243,8 +243,8 @@ fn replaced(text: &str, HiddenName { name, word, is_own }: &HiddenName) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::settings::Endpoints;
-    use petal_model::settings::url::TargetUrl;
+    use petal_settings::Endpoints;
+    use petal_settings::url::TargetUrl;
 
     fn of(url: &str) -> Identifiers {
         let db = TargetUrl::parse(url).unwrap();

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use petal_engine::server_settings::SettingsLock;
 use petal_engine::threads::Thread;
 use petal_engine::{Caller, Engine, EngineError, ProgressUnit, Result, Silent, Stop};
-use petal_model::settings::Settings;
-use petal_model::settings::error::SettingErrors;
 use petal_prove::{
     PROMISES, Promise, PromiseResult, Provable as _, SCHEMAS, TriedPromise, Unproved,
 };
+use petal_settings::Settings;
+use petal_settings::error::SettingErrors;
 
 use crate::runner::{RunError, WorkContext};
 pub use page::Proofs;

@@ -1,11 +1,11 @@
 //! The table of promises for a terminal, and the text to send, which names no place.
 
 use petal_engine::Engine;
-use petal_model::settings::Settings;
-use petal_model::stats::counters::Counters;
 use petal_prove::{SCHEMAS, TriedPromise, Unproved};
+use petal_record::counters::Counters;
 use petal_report::numbers::decimal;
 use petal_report::table::paragraph;
+use petal_settings::Settings;
 
 use super::ProofOf;
 use super::hide::Identifiers;

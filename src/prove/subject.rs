@@ -4,11 +4,11 @@ use std::any::Any;
 use std::sync::Arc;
 
 use petal_engine::{Engine, FoundRow, LoadPlan, Result, Silent, Stop};
-use petal_model::record::Run;
-use petal_model::settings::Settings;
-use petal_model::settings::url::TargetUrl;
-use petal_model::workload::row::Filler;
 use petal_prove::{Provable, ProvedRows, ROWS, SCAN_ROWS, TriedPromise};
+use petal_record::Run;
+use petal_settings::Settings;
+use petal_settings::url::TargetUrl;
+use petal_workload::row::Filler;
 
 use super::{PromiseResult, Request, Unproved};
 use crate::runner::series::{RunSeries, draw_seed};

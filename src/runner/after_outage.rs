@@ -5,10 +5,10 @@ use std::path::Path;
 
 use petal_engine::Result;
 use petal_judge::outages::Doubts;
-use petal_model::record::Run;
-use petal_model::record::connections::DoubtfulCommit;
-use petal_model::record::ledger::{self, Ledger};
-use petal_model::workload::version::RunStamps;
+use petal_record::Run;
+use petal_record::connections::DoubtfulCommit;
+use petal_record::ledger::{self, Ledger};
+use petal_workload::version::RunStamps;
 
 use super::job::Job;
 use super::{WorkContext, verify};

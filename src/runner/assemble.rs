@@ -4,23 +4,23 @@ use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
 
-use petal_model::record::driver_hosts::HostShare;
-use petal_model::record::moment;
-use petal_model::record::os::{HostSeen, SecondSeen};
-use petal_model::record::os_figures::OsFigures;
-use petal_model::record::os_log::OsLogHeader;
-use petal_model::record::server_report::SeenReport;
-use petal_model::record::{
+use petal_host::histogram::{Latencies, LatencySummary};
+use petal_host::host;
+use petal_host::os::{GaugeRanges, OsInterval, Probe, Whole};
+use petal_record::counters::{CommonCounter, Counters};
+use petal_record::driver_hosts::HostShare;
+use petal_record::moment;
+use petal_record::os::{HostSeen, SecondSeen};
+use petal_record::os_figures::OsFigures;
+use petal_record::os_log::OsLogHeader;
+use petal_record::server_report::SeenReport;
+use petal_record::target::{IoEvents, Target};
+use petal_record::timeline::Tally;
+use petal_record::{
     CountedUntil, Details, EndpointShare, FORMAT, IntervalTotals, LayerSeconds, Run, SessionLost,
     SettleTimes, Status, Steady, Summary, WaitRow,
 };
-use petal_model::stats::counters::{CommonCounter, Counters};
-use petal_model::stats::histogram::{Latencies, LatencySummary};
-use petal_model::stats::host;
-use petal_model::stats::os::{GaugeRanges, OsInterval, Probe, Whole};
-use petal_model::stats::target::{IoEvents, Target};
-use petal_model::stats::timeline::Tally;
-use petal_model::workload::seat::Seat;
+use petal_workload::seat::Seat;
 
 use super::job::{Job, Prepared};
 use super::steady_window::{SteadyStretch, Stretch};
@@ -322,7 +322,7 @@ fn saturated(totals: &Tally) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::workload::seat::Role;
+    use petal_workload::seat::Role;
 
     #[test]
     fn sessions_are_listed_with_their_endpoint() {

@@ -1,7 +1,7 @@
 //! Calibration: every curve at every depth, in rounds, so that a drift affects all points equally.
 //! After a stop it keeps the measurements up to then.
 
-use petal_model::numbers::whole;
+use petal_host::numbers::whole;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,17 +16,17 @@ use petal_device::calibration_target::{
 };
 use petal_device::measure::{Durable, IoMeasurements, IoPattern, LOG_BYTES};
 use petal_engine::{EngineError, Progress, ProgressUnit, Stop};
+use petal_host::devices::{self, DataDevices};
+use petal_host::histogram::{Latencies, LatencySummary};
+use petal_host::host::HostFacts;
+use petal_host::os::{DeviceCounts, Probe};
 use petal_judge::calibration::{LatencyBound, best, under};
 use petal_judge::log_writes::{self, LogDevice};
-use petal_model::record::calibration::{
+use petal_record::calibration::{
     self, Calibration, CurvePoint, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, READ, WRITE,
 };
-use petal_model::record::{RecordError, RecordFolder, Status, moment};
-use petal_model::settings::Settings;
-use petal_model::stats::devices::{self, DataDevices};
-use petal_model::stats::histogram::{Latencies, LatencySummary};
-use petal_model::stats::host::HostFacts;
-use petal_model::stats::os::{DeviceCounts, Probe};
+use petal_record::{RecordError, RecordFolder, Status, moment};
+use petal_settings::Settings;
 
 /// Number of measurements of a point, if each lasts at least `LENGTH_MIN`.
 const ROUNDS: u32 = 3;
@@ -472,7 +472,7 @@ fn notes(calibration: &Calibration, devices: &DataDevices) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::stats::target::DirectIo;
+    use petal_record::target::DirectIo;
     use proptest::prelude::*;
 
     fn plan(seconds: u64, depths: Vec<u32>) -> CalibrationPlan {

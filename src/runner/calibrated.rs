@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use petal_judge::calibration;
-use petal_model::record::Run;
-use petal_model::record::calibration::{CalibratedShare, Calibration, of_drives};
+use petal_record::Run;
+use petal_record::calibration::{CalibratedShare, Calibration, of_drives};
 
 /// Returns the newest calibration that fits, or `None` if no calibration of these drives is kept,
 /// or the run's device was not counted.

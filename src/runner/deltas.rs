@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use petal_engine::Result;
-use petal_model::numbers::decimal;
-use petal_model::stats::counters::{Counters, IoCounts};
+use petal_host::numbers::decimal;
+use petal_record::counters::{Counters, IoCounts};
 
 /// Deltas since the opening snapshot.
 pub struct Deltas {
@@ -78,7 +78,7 @@ fn has_decreased(then: &IoCounts, now: &IoCounts) -> bool {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use petal_model::stats::counters::{Wait, WaitClass};
+    use petal_record::counters::{Wait, WaitClass};
 
     pub fn sampled(reads: u64) -> Vec<Counters> {
         let io = IoCounts { logical_reads: Some(reads), ..IoCounts::default() };

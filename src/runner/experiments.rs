@@ -16,12 +16,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use petal_engine::perturbation::{Perturbation, Perturbed};
 use petal_engine::{EngineError, Outcome, Stop};
-use petal_model::record::experiments::{
-    ChangedResource, ExperimentSlot, ExperimentsMade, ResourceChange,
-};
-use petal_model::stats::counters::{Counters, WaitClass};
-use petal_model::stats::timeline::Tally;
-use petal_model::workload::seat::Seat;
+use petal_record::counters::{Counters, WaitClass};
+use petal_record::experiments::{ChangedResource, ExperimentSlot, ExperimentsMade, ResourceChange};
+use petal_record::timeline::Tally;
+use petal_workload::seat::Seat;
 
 use super::job::Job;
 use super::slots::{RunEnd, Slots};

@@ -3,11 +3,11 @@
 //! end.
 
 use petal_engine::{Result, Server, ServerFacts};
-use petal_model::numbers::decimal;
-use petal_model::record::facts::FactsProof;
-use petal_model::stats::facts::{FactChange, FactKind, FactValues, LimitedProcesses};
-use petal_model::stats::host::HostFacts;
-use petal_model::stats::target::Durability;
+use petal_host::facts::{FactChange, FactKind, FactValues, LimitedProcesses};
+use petal_host::host::HostFacts;
+use petal_host::numbers::decimal;
+use petal_record::facts::FactsProof;
+use petal_record::target::Durability;
 
 use super::job::{Job, Prepared};
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use petal_engine::threads::GROUP_MARK;
-use petal_model::files;
+use petal_host::files;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 
 const POLL: Duration = Duration::from_millis(20);

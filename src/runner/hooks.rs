@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use super::hook_group::HookGroup;
 use super::secrets;
-use petal_model::record::{HookCall, HookValue, RecordFolder};
-use petal_model::settings::printable::printable_line;
-use petal_model::settings::trust;
+use petal_record::{HookCall, HookValue, RecordFolder};
+use petal_settings::printable::printable_line;
+use petal_settings::trust;
 
 const POLL: Duration = Duration::from_millis(20);
 /// Maximum wait for a script that was just written and may still be open somewhere.

@@ -10,17 +10,17 @@ use time::OffsetDateTime;
 use petal_engine::server::detached_worker::DetachedWorker;
 use petal_engine::server::liveness::{AbortHandle, TICK};
 use petal_engine::{Engine, EngineError, Outcome, Stop};
-use petal_model::files;
-use petal_model::record::Run;
-use petal_model::record::ledger::{
+use petal_host::files;
+use petal_record::Run;
+use petal_record::ledger::{
     Acknowledged, FORMAT, LedgerFile, LedgerHeader, LedgerKept, LedgerSchema, SessionFrame,
 };
-use petal_model::record::moment::exact;
-use petal_model::settings::{RedoStress, Settings};
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::plan::Workload;
-use petal_model::workload::share::Share;
-use petal_model::workload::version::{RunStamps, Version};
+use petal_record::moment::exact;
+use petal_settings::{RedoStress, Settings};
+use petal_workload::op::{Kind, Operation};
+use petal_workload::plan::Workload;
+use petal_workload::share::Share;
+use petal_workload::version::{RunStamps, Version};
 
 use super::RunError;
 

@@ -6,12 +6,12 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use super::RunError;
 use super::job::Job;
 use petal_engine::{Engine, EngineError, LoadPlan, Needs, Result, Server};
-use petal_model::files;
-use petal_model::numbers::{bytes, whole};
-use petal_model::settings::Settings;
-use petal_model::stats::cgroup::Groups;
-use petal_model::stats::devices::Roots;
-use petal_model::stats::os;
+use petal_host::cgroup::Groups;
+use petal_host::devices::Roots;
+use petal_host::files;
+use petal_host::numbers::{bytes, whole};
+use petal_host::os;
+use petal_settings::Settings;
 
 /// Files that every run opens: its record, the host's counters, and files of libraries.
 const FILES_OF_A_RUN: u64 = 64;

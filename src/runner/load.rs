@@ -1,12 +1,12 @@
 //! Setup: decides which schemas to load, their size, and their content.
 
 use petal_engine::{Engine, LoadPlan, LoadSummary, Progress, Result, Stop};
-use petal_model::numbers::whole;
-use petal_model::settings::Settings;
-use petal_model::settings::rules::SETUP_SCALE;
-use petal_model::stats::compression;
-use petal_model::stats::target::LoadedSchema;
-use petal_model::workload::row::Filler;
+use petal_host::numbers::whole;
+use petal_record::target::LoadedSchema;
+use petal_settings::Settings;
+use petal_settings::rules::SETUP_SCALE;
+use petal_workload::compression;
+use petal_workload::row::Filler;
 
 use super::series::draw_seed;
 use super::{RunError, limits};

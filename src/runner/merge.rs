@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use petal_model::files;
-use petal_model::record::{self, RecordFolder, Run};
+use petal_host::files;
+use petal_record::{self as record, RecordFolder, Run};
 use time::OffsetDateTime;
 
 use super::RunError;

@@ -60,10 +60,10 @@ use std::time::Duration;
 
 use petal_engine::threads::ThreadError;
 use petal_engine::{Caller, Engine, EngineError, Progress, Result, Silent};
-use petal_model::record::{Finding, RecordError, Second};
-use petal_model::settings::Settings;
-use petal_model::settings::error::SettingErrors;
-use petal_model::stats::timeline::Tally;
+use petal_record::timeline::Tally;
+use petal_record::{Finding, RecordError, Second};
+use petal_settings::Settings;
+use petal_settings::error::SettingErrors;
 
 /// Follows a run: progress, notes, errors, and each second as it ends. A watcher implements the
 /// calls that it uses; the rest does nothing.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use petal_model::settings::argv;
+use petal_settings::argv;
 
 /// Time before the first slot, if WARM_UP is shorter.
 const WARM_UP_MIN_S: u64 = 3;

@@ -18,11 +18,11 @@ use parking_lot::Mutex;
 use petal_engine::neighbour::{NeighbourSession, NeighbourWork};
 use petal_engine::threads::Thread;
 use petal_engine::{EngineError, Result};
-use petal_model::record::interference::{
+use petal_record::interference::{
     Interference, InterferenceSlot, Neighbour, NeighbourStart, ResponseSecond,
 };
-use petal_model::record::{IntervalTotals, RecordFolder};
-use petal_model::stats::timeline::Tally;
+use petal_record::timeline::Tally;
+use petal_record::{IntervalTotals, RecordFolder};
 
 use super::hook_group::HookGroup;
 use super::hooks::words;

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Watch;
 use petal_engine::{Progress, ProgressUnit};
-use petal_model::files;
-use petal_model::record::RecordFolder;
+use petal_host::files;
+use petal_record::RecordFolder;
 
 const NAME: &str = "progress.ndjson";
 /// The shortest time between two lines of one phase.

@@ -8,10 +8,10 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::Path;
 
-use petal_model::files::{self, OFlags};
-use petal_model::record::written::SeenDrive;
-use petal_model::stats::devices::DataDevices;
-use petal_model::stats::drive_health::{DriveHealth, FlashPage, HEALTH_PAGE, PAGE_BYTES};
+use petal_host::devices::DataDevices;
+use petal_host::drive_health::{DriveHealth, FlashPage, HEALTH_PAGE, PAGE_BYTES};
+use petal_host::files::{self, OFlags};
+use petal_record::written::SeenDrive;
 
 /// `struct nvme_admin_cmd` of linux/nvme_ioctl.h.
 #[repr(C)]
@@ -147,7 +147,7 @@ fn seen(name: &str, sys: &Path) -> SeenDrive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::stats::devices::BlockDevice;
+    use petal_host::devices::BlockDevice;
 
     #[test]
     fn the_command_is_as_long_as_the_kernels() {

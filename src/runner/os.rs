@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use petal_model::record::RecordError;
-use petal_model::record::os_log::OsLog;
-use petal_model::stats::os::Probe;
+use petal_host::os::Probe;
+use petal_record::RecordError;
+use petal_record::os_log::OsLog;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Interval of checks for a signal.

@@ -1,6 +1,6 @@
 //! `--os-data FILE`: merges the recording of `petal os` on the database's host into a run's record.
 
-use petal_model::record::{RecordError, RecordFolder, Run, os_merge};
+use petal_record::{RecordError, RecordFolder, Run, os_merge};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};

@@ -12,10 +12,10 @@ use memmap2::MmapMut;
 
 use super::RunError;
 use petal_engine::{EngineError, Progress, ProgressUnit, Stop};
+use petal_host::files;
+use petal_host::numbers::bytes as size;
+use petal_host::os::{MemoryPressure, meminfo_bytes};
 use petal_judge::memory::{FULL_PERCENT_MAX, MAJOR_FAULTS_MAX};
-use petal_model::files;
-use petal_model::numbers::bytes as size;
-use petal_model::stats::os::{MemoryPressure, meminfo_bytes};
 
 /// Memory that is always left: the kernel and the server need room to work.
 pub const RESERVE_BYTES: u64 = 512 << 20;

@@ -4,16 +4,16 @@
 use std::time::{Duration, Instant};
 
 use petal_engine::{EngineError, ProgressUnit, Stop};
+use petal_host::cgroup::Groups;
+use petal_host::clock::ClockState;
+use petal_host::devices::{self, DataDevices, Roots};
+use petal_host::host::HostFacts;
+use petal_host::numbers::bytes;
+use petal_host::os::{DatabaseLocation, OsInterval, Probe};
 use petal_judge::memory;
-use petal_model::numbers::bytes;
-use petal_model::settings::error::where_from;
-use petal_model::settings::{WarmUp, trust};
-use petal_model::stats::cgroup::Groups;
-use petal_model::stats::clock::ClockState;
-use petal_model::stats::devices::{self, DataDevices, Roots};
-use petal_model::stats::host::HostFacts;
-use petal_model::stats::os::{DatabaseLocation, OsInterval, Probe};
-use petal_model::stats::target::{Settled, Target, TargetDetails};
+use petal_record::target::{Settled, Target, TargetDetails};
+use petal_settings::error::where_from;
+use petal_settings::{WarmUp, trust};
 
 use super::job::{Job, Prepared};
 use super::page_cache::{HostMemory, LockedMemory};

@@ -8,7 +8,7 @@ use time::{OffsetDateTime, PrimitiveDateTime};
 use super::WorkContext;
 use petal_engine::{Engine, EngineError, ProgressUnit, Result};
 use petal_judge::profile::of_work::WorkSnapshot;
-use petal_model::stats::server_work::ServerWork;
+use petal_record::server_work::ServerWork;
 
 const POLL: Duration = Duration::from_millis(100);
 

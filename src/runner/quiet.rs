@@ -1,13 +1,13 @@
 //! Wait before a run: until the operating system has written its dirty pages and the data's devices
 //! are idle, so that earlier work of others is not measured.
 
-use petal_model::numbers::{bytes as size, decimal};
+use petal_host::numbers::{bytes as size, decimal};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use petal_engine::threads::Thread;
 use petal_engine::{Progress, ProgressUnit, Stop};
-use petal_model::stats::os::{OsInterval, OsSample, Probe};
+use petal_host::os::{OsInterval, OsSample, Probe};
 
 /// Bytes of dirty pages below which waiting is not worthwhile.
 const DIRTY_BYTES_LOW: u64 = 32 << 20;
@@ -119,7 +119,7 @@ fn activity(now: &OsSample, earlier: &OsSample) -> Option<String> {
 mod tests {
     use super::*;
     use petal_engine::Silent;
-    use petal_model::stats::devices::recorded::Recorded;
+    use petal_host::devices::recorded::Recorded;
     use std::cell::Cell;
     use std::sync::Arc;
     use std::sync::atomic::AtomicU8;

@@ -17,11 +17,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use petal_engine::server::failure::NOT_LOADED;
 use petal_engine::{Batch, Cancel, EngineError, INTERRUPTED, Outcome, Session, SessionError, Stop};
-use petal_model::record::connections::{
+use petal_record::connections::{
     ConnectionLoss, ConnectionLosses, DoubtfulCommit, LOSSES_MAX, Silence, SuccessStep,
 };
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::seat::Seat;
+use petal_workload::op::{Kind, Operation};
+use petal_workload::seat::Seat;
 
 use super::job::Job;
 

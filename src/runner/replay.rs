@@ -9,12 +9,12 @@ use super::{RunError, WorkContext};
 use petal_engine::EngineError;
 use petal_judge::replay::measured::TrialMeasurements;
 use petal_judge::replay::{ReplayOptions, ReplayPlan, ReplayTarget, ReplayedPart, plan};
-use petal_model::record::Status;
-use petal_model::record::profile::Profile;
-use petal_model::record::replay::ReplayOf;
-use petal_model::record::sweep::{self, Sweep};
-use petal_model::settings::objective::Objective;
-use petal_model::settings::{Settings, WarmUp};
+use petal_record::Status;
+use petal_record::profile::Profile;
+use petal_record::replay::ReplayOf;
+use petal_record::sweep::{self, Sweep};
+use petal_settings::objective::Objective;
+use petal_settings::{Settings, WarmUp};
 
 /// Number of trials: the second one confirms the first one's correction.
 const TRIALS_MAX: usize = 2;

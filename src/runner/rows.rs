@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use petal_engine::{Batch, Engine, EngineError, INTERRUPTED, Outcomes, Result, SessionError, Stop};
-use petal_model::stats::target::{LoadedSchema, RowsFound};
-use petal_model::workload::op::Operation;
-use petal_model::workload::scatter::Permutation;
-use petal_model::workload::seat::{Role, Seat};
+use petal_record::target::{LoadedSchema, RowsFound};
+use petal_workload::op::Operation;
+use petal_workload::scatter::Permutation;
+use petal_workload::seat::{Role, Seat};
 
 /// Rows of one SELECT.
 const RANGE_ROWS: u64 = 64;

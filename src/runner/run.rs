@@ -12,21 +12,21 @@ use time::OffsetDateTime;
 
 use petal_engine::threads::Thread;
 use petal_engine::{EngineError, ProgressUnit, Stop};
+use petal_host::blocked::{BlockedThread, BlockedThreads};
+use petal_host::devices::DataDevices;
+use petal_host::os::{OsSample, Probe};
 use petal_judge::steady::proof::{self, EndConditions};
-use petal_model::record::journal::{self, Journal, Opening};
-use petal_model::record::latency_log::{self, LatencyLog};
-use petal_model::record::os::OWN_NAME;
-use petal_model::record::os_log::OsLog;
-use petal_model::record::{
+use petal_record::counters::Counters;
+use petal_record::journal::{self, Journal, Opening};
+use petal_record::latency_log::{self, LatencyLog};
+use petal_record::os::OWN_NAME;
+use petal_record::os_log::OsLog;
+use petal_record::timeline::Shards;
+use petal_record::{
     Details, HookCall, RecordError, RecordFolder, Run, SessionLost, Suspended, UntilSteadyResult,
 };
-use petal_model::stats::blocked::{BlockedThread, BlockedThreads};
-use petal_model::stats::counters::Counters;
-use petal_model::stats::devices::DataDevices;
-use petal_model::stats::os::{OsSample, Probe};
-use petal_model::stats::timeline::Shards;
-use petal_model::workload::arrivals::ArrivalQueues;
-use petal_model::workload::picker::Picker;
+use petal_workload::arrivals::ArrivalQueues;
+use petal_workload::picker::Picker;
 
 use super::assemble::{self, RunMeasurements};
 use super::calibrated;

@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use petal_engine::{Engine, Result};
-use petal_model::numbers::decimal;
-use petal_model::record::journal::{Journal, JournalLine};
-use petal_model::record::latency_log::LatencyLog;
-use petal_model::record::{CountedUntil, Ops, Rows, Second, SessionLost};
-use petal_model::stats::counters::{CommonCounter, Counters, Wait};
-use petal_model::stats::delta;
-use petal_model::stats::facts::FactChange;
-use petal_model::stats::os::OsSample;
-use petal_model::stats::timeline::{Shards, Tally};
+use petal_host::delta;
+use petal_host::facts::FactChange;
+use petal_host::numbers::decimal;
+use petal_host::os::OsSample;
+use petal_record::counters::{CommonCounter, Counters, Wait};
+use petal_record::journal::{Journal, JournalLine};
+use petal_record::latency_log::LatencyLog;
+use petal_record::timeline::{Shards, Tally};
+use petal_record::{CountedUntil, Ops, Rows, Second, SessionLost};
 
 use super::deltas::Deltas;
 use super::experiments::Experiments;
@@ -441,8 +441,8 @@ struct SampledTotals {
 mod tests {
     use super::*;
     use petal_engine::EngineError;
-    use petal_model::record::{RecordFolder, fixture, journal};
-    use petal_model::stats::counters::IoCounts;
+    use petal_record::counters::IoCounts;
+    use petal_record::{RecordFolder, fixture, journal};
     use petal_scripted::{Script, Scripted};
 
     use super::super::deltas::tests::sampled;

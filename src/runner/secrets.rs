@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-use petal_model::settings::read::secret_variables;
+use petal_settings::read::secret_variables;
 
 /// Parts of names, also inside longer words.
 const PARTS: [&str; 8] =

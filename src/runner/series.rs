@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use petal_engine::Engine;
-use petal_model::record::replay::ReplayOf;
-use petal_model::record::{self, RecordError, RecordFolder, Run, os_merge};
-use petal_model::settings::Settings;
-use petal_model::stats::target::LoadedSchema;
-use petal_model::workload::plan::{self, SESSIONS_MAX, Workload, seats};
-use petal_model::workload::share::Share;
+use petal_record::replay::ReplayOf;
+use petal_record::target::LoadedSchema;
+use petal_record::{self as record, RecordError, RecordFolder, Run, os_merge};
+use petal_settings::Settings;
+use petal_workload::plan::{self, SESSIONS_MAX, Workload, seats};
+use petal_workload::share::Share;
 use rand::TryRng as _;
 use time::OffsetDateTime;
 

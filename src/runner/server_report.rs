@@ -6,8 +6,8 @@ use std::borrow::Cow;
 
 use super::job::Job;
 use petal_judge::awr::{statspack, to_record};
-use petal_model::record::server_report::SeenReport;
-use petal_model::record::server_report::{ReportContent, ServerReport};
+use petal_record::server_report::SeenReport;
+use petal_record::server_report::{ReportContent, ServerReport};
 
 /// Begins the database's own report; returns the reason if it could not.
 pub fn begin(job: &Job<'_>) -> Vec<String> {

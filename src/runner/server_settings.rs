@@ -1,5 +1,5 @@
 //! Settings of the server that a sweep varies: changed for each block of cells, proven to be in
-//! effect, and put back at the end. The journal ([`petal_model::record::server_settings`]) is written
+//! effect, and put back at the end. The journal ([`petal_record::server_settings`]) is written
 //! before the first change, so that another petal can put back the changes of a killed one.
 
 use std::collections::BTreeMap;
@@ -11,11 +11,9 @@ use std::time::{Duration, Instant};
 
 use petal_engine::server_settings::{Applies, ChangeableSettings, ServerSetting, SettingsLock};
 use petal_engine::{EngineError, ProgressUnit, Result, Server};
-use petal_model::record::server_settings::{
-    ChangedSetting, FORMAT, LastWriter, NAME, SettingsJournal,
-};
-use petal_model::record::{RecordFolder, moment};
-use petal_model::settings::Settings;
+use petal_record::server_settings::{ChangedSetting, FORMAT, LastWriter, NAME, SettingsJournal};
+use petal_record::{RecordFolder, moment};
+use petal_settings::Settings;
 use rustix::process::{Pid, Signal, kill_process_group};
 use time::OffsetDateTime;
 

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use petal_engine::server::waiting::KEEP_ALIVE;
 use petal_engine::{Batch, CUT, Outcome, Outcomes, Session, SessionError, Stop};
 use petal_latency::threads::between_operations;
-use petal_model::stats::timeline::{EndedAs, EndedOperation, Shards};
-use petal_model::workload::arrivals::{Arrival, ArrivalQueue};
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::picker::{Picker, Step};
-use petal_model::workload::seat::Seat;
+use petal_record::timeline::{EndedAs, EndedOperation, Shards};
+use petal_workload::arrivals::{Arrival, ArrivalQueue};
+use petal_workload::op::{Kind, Operation};
+use petal_workload::picker::{Picker, Step};
+use petal_workload::seat::Seat;
 
 use super::experiments::{Experiments, OwnCost};
 use super::ledger::SessionLedger;
@@ -326,10 +326,10 @@ fn next_batch_size(size: usize, took: Duration, target: Duration) -> usize {
 mod tests {
     use super::*;
     use petal_engine::Cancel;
-    use petal_model::settings::Settings;
-    use petal_model::settings::rates::RateOverTime;
-    use petal_model::workload::arrivals::ArrivalQueues;
-    use petal_model::workload::plan::{Workload, seats};
+    use petal_settings::Settings;
+    use petal_settings::rates::RateOverTime;
+    use petal_workload::arrivals::ArrivalQueues;
+    use petal_workload::plan::{Workload, seats};
     use proptest::prelude::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

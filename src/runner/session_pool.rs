@@ -13,13 +13,13 @@ use rustix::thread::{gettid, set_current_timer_slack};
 
 use petal_engine::threads::Thread;
 use petal_engine::{Batch, Cancel, EngineError, Outcomes, Result, Session, SessionError, Stop};
-use petal_model::settings::WarmUp;
-use petal_model::stats::timeline::Shards;
-use petal_model::workload::arrivals::{ArrivalQueue, ArrivalQueues};
-use petal_model::workload::op::Operation;
-use petal_model::workload::picker::Picker;
-use petal_model::workload::plan::schemas_of;
-use petal_model::workload::seat::Seat;
+use petal_record::timeline::Shards;
+use petal_settings::WarmUp;
+use petal_workload::arrivals::{ArrivalQueue, ArrivalQueues};
+use petal_workload::op::Operation;
+use petal_workload::picker::Picker;
+use petal_workload::plan::schemas_of;
+use petal_workload::seat::Seat;
 
 use super::RunError;
 use super::experiments::Experiments;

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 
-use petal_model::numbers::decimal;
-use petal_model::record::driver_hosts::{CommonStart, StartedBy};
-use petal_model::record::moment;
-use petal_model::stats::clock::ClockState;
-use petal_model::stats::target::TargetDetails;
-use petal_model::workload::scatter::mix;
+use petal_host::clock::ClockState;
+use petal_host::numbers::decimal;
+use petal_record::driver_hosts::{CommonStart, StartedBy};
+use petal_record::moment;
+use petal_record::target::TargetDetails;
+use petal_workload::scatter::mix;
 
 use super::RunError;
 use super::job::{Job, Prepared, Start};

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use petal_model::stats::counters::Counters;
-use petal_model::stats::os::{OsInterval, OsSample};
-use petal_model::stats::timeline::Tally;
+use petal_host::os::{OsInterval, OsSample};
+use petal_record::counters::Counters;
+use petal_record::timeline::Tally;
 
 /// Minimum share of petal's own window that must remain between sampled bounds.
 const COUNTED_SHARE_MIN: f64 = 0.5;
@@ -114,7 +114,7 @@ impl SteadyStretch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::stats::counters::IoCounts;
+    use petal_record::counters::IoCounts;
 
     fn bound(at_s: f64) -> Option<Mark> {
         let io = IoCounts { commits: Some((at_s * 100.0).round() as u64), ..IoCounts::default() };

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::time::ClockId;
 
 use petal_engine::threads::Thread;
-use petal_model::record::Suspended;
-use petal_model::stats::os::nanoseconds;
+use petal_host::os::nanoseconds;
+use petal_record::Suspended;
 
 /// Intended length of a wait.
 const EVERY: Duration = Duration::from_millis(100);

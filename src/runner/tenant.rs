@@ -10,10 +10,10 @@ use petal_engine::in_use::DataUse;
 use petal_engine::neighbour::NeighbourSession;
 use petal_engine::threads::Thread;
 use petal_engine::{Batch, Cancel, Engine, EngineError, Outcomes, Result, Session, Stop};
-use petal_model::settings::Settings;
-use petal_model::workload::op::Operation;
-use petal_model::workload::picker::Picker;
-use petal_model::workload::seat::{Role, Seat};
+use petal_settings::Settings;
+use petal_workload::op::Operation;
+use petal_workload::picker::Picker;
+use petal_workload::seat::{Role, Seat};
 
 use super::job::Job;
 

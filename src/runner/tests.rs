@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 
 use petal_engine::{Engine as _, Silent};
-use petal_model::record::{Run, Status};
-use petal_model::settings::rates::RateOverTime;
-use petal_model::settings::{Arrivals, Settings, ThinkTime, UntilSteady, WarmUp};
-use petal_model::workload::plan::{Workload, seats};
-use petal_model::workload::share::Share;
+use petal_record::{Run, Status};
 use petal_scripted::{Fault, OperationTrace, Script, Scripted};
+use petal_settings::rates::RateOverTime;
+use petal_settings::{Arrivals, Settings, ThinkTime, UntilSteady, WarmUp};
+use petal_workload::plan::{Workload, seats};
+use petal_workload::share::Share;
 
 use super::RunError;
 use super::hook_group::HookGroup;
@@ -279,7 +279,7 @@ fn operations_that_were_never_begun_are_in_the_response_times() {
 /// so that samples fall on seconds.
 #[test]
 fn the_headline_is_what_was_counted_between_the_bounds_of_the_steady_window() {
-    use petal_model::record::Window;
+    use petal_record::Window;
     let script = Script { latency: [MILLISECOND * 4; 3], ..Script::default() };
     let warm_up = WarmUp::Time(Duration::from_secs(2));
     let settings = Settings {

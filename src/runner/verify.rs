@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use petal_engine::{
     Engine, EngineError, FoundRow, LoggedUpdate, ProgressUnit, Result, RowReader, Server,
 };
+use petal_host::numbers::whole;
 use petal_judge::survival::Survival;
-use petal_model::numbers::whole;
-use petal_model::record::ledger::{Acknowledged, Ledger};
-use petal_model::record::verification::{Recovery, Verification};
-use petal_model::settings::Settings;
-use petal_model::workload::version::RunStamps;
+use petal_record::ledger::{Acknowledged, Ledger};
+use petal_record::verification::{Recovery, Verification};
+use petal_settings::Settings;
+use petal_workload::version::RunStamps;
 
 use super::{RunError, WorkContext};
 

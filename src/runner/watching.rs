@@ -1,10 +1,10 @@
 //! Samples the operating system once a second during a run. The samples are kept in their file, so that
 //! memory does not grow with the run; in memory only without a file.
 
-use petal_model::record::os::{self, OWN_NAME, SecondSeen};
-use petal_model::record::os_log::OsLog;
-use petal_model::record::{RecordError, RecordFolder};
-use petal_model::stats::os::{GaugeRanges, OsSample, Probe};
+use petal_host::os::{GaugeRanges, OsSample, Probe};
+use petal_record::os::{self, OWN_NAME, SecondSeen};
+use petal_record::os_log::OsLog;
+use petal_record::{RecordError, RecordFolder};
 
 pub struct Watching<'a> {
     probe: &'a Probe,
@@ -71,8 +71,8 @@ fn rounded(seconds: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use petal_model::record::os_log::OsLogHeader;
-    use petal_model::stats::devices::DataDevices;
+    use petal_host::devices::DataDevices;
+    use petal_record::os_log::OsLogHeader;
 
     use super::*;
 

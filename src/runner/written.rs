@@ -10,12 +10,12 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use petal_engine::threads::Thread;
-use petal_model::files::Folder;
-use petal_model::record::written::{SeenDrive, WrittenBytes};
-use petal_model::stats::counters::Counters;
-use petal_model::stats::os::{OsSample, Probe};
-use petal_model::stats::target::TargetDetails;
-use petal_model::workload::row::changed_columns;
+use petal_host::files::Folder;
+use petal_host::os::{OsSample, Probe};
+use petal_record::counters::Counters;
+use petal_record::target::TargetDetails;
+use petal_record::written::{SeenDrive, WrittenBytes};
+use petal_workload::row::changed_columns;
 
 use super::job::{Job, Prepared};
 use super::nvme;

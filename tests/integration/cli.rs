@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use insta::assert_snapshot;
-use petal_model::settings::table::support;
+use petal_settings::table::support;
 
 use crate::support::{PETAL, Workplace, count, record};
 

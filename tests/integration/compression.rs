@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use petal_model::stats::compression;
+use petal_workload::compression;
 
 use crate::server_postgres;
 use crate::support::Workplace;

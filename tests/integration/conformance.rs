@@ -12,18 +12,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use petal_engine::{Engine, EngineError, LoadPlan, Session, Silent, Stop};
-use petal_model::numbers::whole;
-use petal_model::record::{Run, load};
-use petal_model::settings::Settings;
-use petal_model::settings::table::support::ReadPath;
-use petal_model::settings::url::TargetUrl;
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::plan::Workload;
-use petal_model::workload::row::Filler;
-use petal_model::workload::seat::{Role, Seat};
+use petal_host::numbers::whole;
 use petal_prove::{
     PromiseResult, Provable, ProvedRows, ROWS, SCAN_ROWS, Unproved, choose, workload,
 };
+use petal_record::{Run, load};
+use petal_settings::Settings;
+use petal_settings::table::support::ReadPath;
+use petal_settings::url::TargetUrl;
+use petal_workload::op::{Kind, Operation};
+use petal_workload::plan::Workload;
+use petal_workload::row::Filler;
+use petal_workload::seat::{Role, Seat};
 
 use crate::server_postgres;
 use crate::support::{Workplace, contents, count, names, record, run, skip};

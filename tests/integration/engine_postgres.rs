@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use petal_engine::{Engine, LoadPlan, Silent, Stop};
-use petal_model::settings::Settings;
-use petal_model::settings::url::TargetUrl;
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::row::Filler;
-use petal_model::workload::seat::{Role, Seat};
+use petal_settings::Settings;
+use petal_settings::url::TargetUrl;
+use petal_workload::op::{Kind, Operation};
+use petal_workload::row::Filler;
+use petal_workload::seat::{Role, Seat};
 
 pub const ROWS: u64 = 2048;
 

@@ -4,10 +4,10 @@
 use std::thread;
 
 use petal_engine::{Batch, LoadPlan, Outcomes, Silent};
-use petal_model::settings::{LoopSide, RedoStress, Settings};
-use petal_model::stats::counters::Counters;
-use petal_model::workload::op::Operation;
-use petal_model::workload::row::Filler;
+use petal_record::counters::Counters;
+use petal_settings::{LoopSide, RedoStress, Settings};
+use petal_workload::op::Operation;
+use petal_workload::row::Filler;
 use serde_json::Value;
 
 use crate::engine_postgres::{ROWS, SEAT, open_with, plan, select, unlimited, update};

@@ -3,7 +3,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use petal_model::settings::Settings;
+use petal_settings::Settings;
 
 use crate::certificates::certificates;
 use crate::engine_postgres::open_with;

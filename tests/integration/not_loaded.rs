@@ -2,8 +2,8 @@
 //! and one code where a session needs the schema later. Oracle's case runs over its scripted database.
 
 use petal_engine::{Batch, EngineError, Outcomes};
-use petal_model::workload::op::Operation;
-use petal_model::workload::seat::Seat;
+use petal_workload::op::Operation;
+use petal_workload::seat::Seat;
 
 use crate::engine_postgres::{SEAT, load, open, select, unlimited};
 use crate::server_postgres::{Server, is_there};

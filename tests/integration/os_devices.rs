@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use petal_model::stats::devices::{self, DataDevices};
-use petal_model::stats::os::requests::{RequestKind, Requests};
-use petal_model::stats::os::time_buckets::GroupTimes as _;
-use petal_model::stats::os::{DatabaseLocation, DeviceCounts, OsInterval, Probe};
+use petal_host::devices::{self, DataDevices};
+use petal_host::os::requests::{RequestKind, Requests};
+use petal_host::os::time_buckets::GroupTimes as _;
+use petal_host::os::{DatabaseLocation, DeviceCounts, OsInterval, Probe};
 
 use crate::fuse::{BACKGROUND, Fuse};
 use crate::server_postgres;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread;
 
 use petal_engine::{Batch, EngineError, LoadPlan, Outcomes, Silent, Stop};
-use petal_model::settings::{LoopSide, RedoStress, Settings};
-use petal_model::workload::op::Operation;
-use petal_model::workload::row::Filler;
+use petal_settings::{LoopSide, RedoStress, Settings};
+use petal_workload::op::Operation;
+use petal_workload::row::Filler;
 
 use crate::engine_postgres::{ROWS, SEAT, load, open, open_with, plan, select, unlimited, update};
 use crate::server_postgres::{WAITS_FOR_LOCK, alone, is_there, sessions, shared};

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use petal_engine::{Batch, Outcomes};
-use petal_model::settings::{LoopSide, Settings};
-use petal_model::workload::op::Operation;
+use petal_settings::{LoopSide, Settings};
+use petal_workload::op::Operation;
 
 use crate::engine_postgres::{SEAT, load, open, open_with, select, unlimited};
 use crate::proxy::Proxy;

@@ -4,8 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use petal_engine::{Batch, Outcomes, Silent};
-use petal_model::settings::Settings;
-use petal_model::workload::op::Operation;
+use petal_settings::Settings;
+use petal_workload::op::Operation;
 
 use crate::engine_postgres::{SEAT, load, open, open_with, select, unlimited, update};
 use crate::server_postgres::{

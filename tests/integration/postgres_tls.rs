@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use petal_engine::{Batch, Outcomes};
-use petal_model::settings::Settings;
-use petal_model::settings::url::TargetUrl;
+use petal_settings::Settings;
+use petal_settings::url::TargetUrl;
 
 use crate::certificates::certificates;
 use crate::engine_postgres::{SEAT, load, open, select, unlimited};

@@ -618,7 +618,7 @@ fn a_run_a_cell_and_a_comparison_quote_the_steady_window() {
         let read = number(run, "/steady/per_second/physical_read_requests");
         let line = text.lines().nth(2).unwrap();
         assert!(
-            line.contains(&format!(" | PIOPS {} read + ", petal_model::numbers::decimal(read, 0))),
+            line.contains(&format!(" | PIOPS {} read + ", petal_host::numbers::decimal(read, 0))),
             "{line}: {read}"
         );
         assert!(line.ends_with(&format!("| counted window {from:.1}-{to:.1} s")), "{line}");

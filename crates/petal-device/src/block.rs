@@ -11,9 +11,9 @@ use rand::Rng as _;
 use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use petal_model::settings::{RedoStress, Verify};
-use petal_model::workload::row::{COLUMNS, Filler, changed_columns, read_stamp};
-use petal_model::workload::scatter::mix;
+use petal_settings::{RedoStress, Verify};
+use petal_workload::row::{COLUMNS, Filler, changed_columns, read_stamp};
+use petal_workload::scatter::mix;
 
 const MARK: u32 = u32::from_le_bytes(*b"PBLK");
 const HEAD_BYTES: usize = 40;
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn random_blocks_do_not_compress_and_constant_ones_do() {
-        let ratio = |filler| petal_model::stats::compression::ratio(&[made(filler)]).unwrap();
+        let ratio = |filler| petal_workload::compression::ratio(&[made(filler)]).unwrap();
         assert!(ratio(Filler::Random) < 1.01);
         assert!(ratio(Filler::Constant) > 5.0);
     }

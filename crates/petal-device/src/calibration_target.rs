@@ -17,10 +17,10 @@ use super::{Device, Shared, block, load, occupied, safety};
 use petal_engine::file_set::free_bytes;
 use petal_engine::on_path::{OnPath, unusable};
 use petal_engine::{EngineError, Progress, ProgressUnit, Result, Stop};
-use petal_model::settings::size::format_bytes;
-use petal_model::settings::table::support;
-use petal_model::stats::target::DirectIo;
-use petal_model::workload::scatter::mix;
+use petal_record::target::DirectIo;
+use petal_settings::size::format_bytes;
+use petal_settings::table::support;
+use petal_workload::scatter::mix;
 
 /// Default size of the area: far larger than the caches of most drives.
 const BYTES_DEFAULT: u64 = 8 << 30;

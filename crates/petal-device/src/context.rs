@@ -12,8 +12,8 @@ use super::data::{Area, TargetData};
 use super::statistics::{Count, Event};
 use super::target::{AlignedBuffer, OpenTarget};
 use petal_engine::{Result, SessionError, Stop};
-use petal_model::settings::Verify;
-use petal_model::stats::event_stats::EventRecorder;
+use petal_record::event_stats::EventRecorder;
+use petal_settings::Verify;
 
 /// Code of an operation that met a bad block.
 pub const BAD_BLOCK: &str = "bad-block";

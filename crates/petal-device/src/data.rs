@@ -11,8 +11,8 @@ use super::layout::{SchemaArea, TargetHeader};
 use super::log::{Log, wait_until};
 use petal_engine::Result;
 use petal_engine::server::failure::not_loaded;
-use petal_model::workload::row::Filler;
-use petal_model::workload::scatter::Permutation;
+use petal_workload::row::Filler;
+use petal_workload::scatter::Permutation;
 
 /// All data that the header describes.
 pub struct TargetData {

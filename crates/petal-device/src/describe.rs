@@ -8,11 +8,10 @@ use super::statistics::Event;
 use super::target::{AlignedBuffer, OpenTarget, TargetKind};
 use super::{Shared, log, scan};
 use petal_engine::Result;
-use petal_model::settings::Verify;
-use petal_model::settings::size::format_bytes;
-use petal_model::stats::compression;
-use petal_model::stats::devices;
-use petal_model::stats::target::{Durability, IoEvents, Target as About, TargetDetails};
+use petal_record::target::{Durability, IoEvents, Target as About, TargetDetails};
+use petal_settings::Verify;
+use petal_settings::size::format_bytes;
+use petal_workload::compression;
 
 pub fn describe(shared: &Shared) -> Result<(About, TargetDetails)> {
     let (data, target, backend) = (shared.data()?, shared.target()?, shared.backend()?);
@@ -32,7 +31,7 @@ pub fn describe(shared: &Shared) -> Result<(About, TargetDetails)> {
         clock_resolution_ns: 1,
         compression_ratio: compression::ratio(&sample_blocks(&target, &data)),
         direct_io: Some(target.direct.clone()),
-        durability: Some(devices::durability_on(
+        durability: Some(petal_record::target::durability_on(
             &target.path,
             Durability {
                 durable: true,

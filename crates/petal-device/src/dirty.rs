@@ -20,7 +20,7 @@ use super::request::{Completion, IoRequest, RequestQueue};
 use super::statistics::Event;
 use super::target::AlignedBuffer;
 use petal_engine::threads::Thread;
-use petal_model::stats::event_stats::EventRecorder;
+use petal_record::event_stats::EventRecorder;
 
 const SHARDS: usize = 16;
 

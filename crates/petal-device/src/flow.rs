@@ -13,7 +13,7 @@ use super::request::{Completion, IoRequest, RequestQueue};
 use super::statistics::Count;
 use super::target::AlignedBuffer;
 use petal_engine::{CUT, EngineError, Needs, Result, SessionError};
-use petal_model::workload::op::Operation;
+use petal_workload::op::Operation;
 
 /// Operations in flight. The ring belongs to the thread that created it.
 pub struct Flow {

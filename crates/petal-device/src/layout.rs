@@ -10,10 +10,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::log::LOG_BLOCK_BYTES;
-use petal_model::settings::table::support::BLOCK_SIZES;
-use petal_model::stats::target::LoadedSchema;
-use petal_model::workload::row::Filler;
-use petal_model::workload::scatter::Permutation;
+use petal_record::target::LoadedSchema;
+use petal_settings::table::support::BLOCK_SIZES;
+use petal_workload::row::Filler;
+use petal_workload::scatter::Permutation;
 
 /// First bytes of a target that petal filled.
 pub const MARK: &[u8; 8] = b"PETALDEV";

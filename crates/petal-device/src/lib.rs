@@ -43,7 +43,7 @@ mod uring;
 #[cfg(test)]
 mod tests;
 
-use petal_model::numbers::whole;
+use petal_host::numbers::whole;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -61,12 +61,12 @@ use petal_engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, ProgressUnit, Result,
     RowReader, Session, Silent, Stop,
 };
-use petal_model::settings::table::{EngineSupport, support};
-use petal_model::settings::{RedoStress, Settings, Verify};
-use petal_model::stats::counters::Counters;
-use petal_model::stats::devices::Roots;
-use petal_model::stats::target::{LoadedSchema, Settled, Target as About, TargetDetails};
-use petal_model::workload::seat::Seat;
+use petal_host::devices::Roots;
+use petal_record::counters::Counters;
+use petal_record::target::{LoadedSchema, Settled, Target as About, TargetDetails};
+use petal_settings::table::{EngineSupport, support};
+use petal_settings::{RedoStress, Settings, Verify};
+use petal_workload::seat::Seat;
 use queue::Backend;
 use session::DeviceSession;
 use statistics::{Count, Statistics};

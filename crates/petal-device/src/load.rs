@@ -2,7 +2,7 @@
 //! durable, reads them back and proves them. Only then does the header name a schema. An
 //! interrupted load leaves petal's mark and no schema.
 
-use petal_model::numbers::whole;
+use petal_host::numbers::whole;
 use std::fs::File;
 use std::time::Instant;
 
@@ -22,9 +22,9 @@ use petal_engine::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Needs, Progress, ProgressUnit, Result,
     Stop,
 };
-use petal_model::settings::table::support;
-use petal_model::workload::row::load_stamp;
-use petal_model::workload::scatter::Permutation;
+use petal_settings::table::support;
+use petal_workload::row::load_stamp;
+use petal_workload::scatter::Permutation;
 
 /// Bytes of each write.
 const CHUNK_BYTES: u64 = 1 << 20;

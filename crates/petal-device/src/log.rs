@@ -10,8 +10,8 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::block::noise;
-use petal_model::settings::RedoStress;
-use petal_model::workload::row::{COLUMNS, Filler, changed_columns};
+use petal_settings::RedoStress;
+use petal_workload::row::{COLUMNS, Filler, changed_columns};
 
 /// Unit of log writes, as direct requests need.
 pub const LOG_BLOCK_BYTES: u64 = 4096;

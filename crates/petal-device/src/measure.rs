@@ -22,9 +22,9 @@ use super::request::{Completion, IoRequest};
 use super::target::AlignedBuffer;
 use petal_engine::threads::Thread;
 use petal_engine::{Result, Stop};
-use petal_model::record::calibration::{FDATASYNC, FSYNC, O_DSYNC};
-use petal_model::stats::histogram::Latencies;
-use petal_model::workload::deck::Deck;
+use petal_host::histogram::Latencies;
+use petal_record::calibration::{FDATASYNC, FSYNC, O_DSYNC};
+use petal_workload::deck::Deck;
 
 /// Size of the smallest log record; each is synced before the next.
 pub const LOG_BYTES: u64 = LOG_BLOCK_BYTES;

@@ -12,8 +12,8 @@ use super::target::TargetFile;
 use petal_engine::in_use::FileId;
 use petal_engine::on_path::OnPath;
 use petal_engine::{EngineError, Result};
-use petal_model::files;
-use petal_model::stats::devices::{Roots, mounted_at, unescaped};
+use petal_host::devices::{Roots, mounted_at, unescaped};
+use petal_host::files;
 
 type Number = (u32, u32);
 
@@ -172,7 +172,7 @@ fn name(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::stats::devices::recorded::Recorded;
+    use petal_host::devices::recorded::Recorded;
 
     #[test]
     fn a_partition_volume_or_disk_in_use_is_found() {

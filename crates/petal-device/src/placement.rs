@@ -10,7 +10,7 @@ use super::target::{AlignedBuffer, OpenTarget};
 use petal_engine::on_path::OnPath;
 use petal_engine::server::loader::map_parallel;
 use petal_engine::{EngineError, Placement, Progress, Result, Stop};
-use petal_model::settings::Verify;
+use petal_settings::Verify;
 
 /// Bytes of each read.
 const CHUNK_BYTES: u64 = 1 << 20;

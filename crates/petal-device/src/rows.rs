@@ -12,8 +12,8 @@ use super::target::{AlignedBuffer, OpenTarget};
 use super::{Shared, block};
 use petal_engine::on_path::OnPath;
 use petal_engine::{FoundRow, LoggedUpdate, Result, RowReader};
-use petal_model::settings::{RedoStress, Verify};
-use petal_model::workload::version::RowStamps;
+use petal_settings::{RedoStress, Verify};
+use petal_workload::version::RowStamps;
 
 pub struct DeviceRows {
     data: Arc<TargetData>,

@@ -9,7 +9,7 @@ use super::context::{BAD_BLOCK, SessionContext};
 use super::statistics::Event;
 use super::target::AlignedBuffer;
 use petal_engine::{CUT, Outcome, Outcomes, SessionError, Stop};
-use petal_model::workload::op::Operation;
+use petal_workload::op::Operation;
 
 /// Size of a scan's requests.
 pub const SCAN_BYTES: usize = 1 << 20;

@@ -19,7 +19,7 @@ use super::statistics::Event;
 use super::target::AlignedBuffer;
 use super::update::{self, BeginOutcome};
 use petal_engine::{Batch, CUT, Cancel, Outcome, Outcomes, Result, Session, SessionError, Stop};
-use petal_model::workload::op::{Kind, Operation};
+use petal_workload::op::{Kind, Operation};
 
 pub struct DeviceSession {
     context: SessionContext,

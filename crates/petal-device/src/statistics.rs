@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use petal_model::stats::counters::{CommonCounter, Counters, FileCounts, IoCounts};
-use petal_model::stats::event_stats::{
+use petal_record::counters::{CommonCounter, Counters, FileCounts, IoCounts};
+use petal_record::event_stats::{
     EventRecorder, EventStats, EventTotals, file_counts, plain_counts, timed_events,
 };
 

@@ -14,8 +14,8 @@ use petal_engine::file_lock::{FileLock, LockRefused};
 use petal_engine::in_use::{DataUse, FileId, unlink_same};
 use petal_engine::on_path::{OnPath, unusable};
 use petal_engine::{EngineError, Result};
-use petal_model::files::{self, OFlags};
-use petal_model::stats::target::DirectIo;
+use petal_host::files::{self, OFlags};
+use petal_record::target::DirectIo;
 
 /// Alignment of memory: one page, accepted by all common devices.
 pub const MEMORY_ALIGNMENT: usize = 4096;

@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use super::context::BAD_BLOCK;
 use super::*;
 use petal_engine::{Batch, Outcomes, SessionError};
-use petal_model::settings::url::TargetUrl;
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::row::Filler;
-use petal_model::workload::seat::Role;
+use petal_settings::url::TargetUrl;
+use petal_workload::op::{Kind, Operation};
+use petal_workload::row::Filler;
+use petal_workload::seat::Role;
 
 const ROWS: u64 = 1500;
 const BLOCK: u64 = 4096;

@@ -11,7 +11,7 @@ use super::log::{self, LogRoom};
 use super::request::IoRequest;
 use super::statistics::Event;
 use petal_engine::{CUT, SessionError, Stop};
-use petal_model::workload::op::Operation;
+use petal_workload::op::Operation;
 
 /// Outcome of an attempt to begin an UPDATE.
 pub enum BeginOutcome {

@@ -15,21 +15,21 @@ use super::perturbation::Perturbation;
 use super::server::clock::ClockReading;
 use super::server::row_layout;
 use super::server_settings::ChangeableSettings;
-use petal_model::record::server_report::ServerReport;
-use petal_model::record::verification::Recovery;
-use petal_model::settings::table::EngineSupport;
-use petal_model::stats::counters::Counters;
-use petal_model::stats::facts::FactValues;
-use petal_model::stats::os::ServerProcesses;
-use petal_model::stats::server_work::ServerWork;
-use petal_model::stats::target::{
+use petal_host::facts::FactValues;
+use petal_host::os::ServerProcesses;
+use petal_record::counters::Counters;
+use petal_record::server_report::ServerReport;
+use petal_record::server_work::ServerWork;
+use petal_record::target::{
     Durability, LoadFact, LoadedSchema, PlanCheck, Privilege, ServerIdentity, Settled, Target,
     TargetDetails,
 };
-use petal_model::workload::op::Operation;
-use petal_model::workload::row::Filler;
-use petal_model::workload::seat::Seat;
-use petal_model::workload::version::RowStamps;
+use petal_record::verification::Recovery;
+use petal_settings::table::EngineSupport;
+use petal_workload::op::Operation;
+use petal_workload::row::Filler;
+use petal_workload::seat::Seat;
+use petal_workload::version::RowStamps;
 
 /// A target that petal can load and run.
 ///
@@ -38,16 +38,16 @@ use petal_model::workload::version::RowStamps;
 /// dropping the engine closes them.
 ///
 /// Data: a schema has rows with keys from 1, one row in each block. A row is the key and
-/// [`COLUMNS`](petal_model::workload::row::COLUMNS) text columns of [`Engine::column_bytes`] each,
-/// filled by [`Filler::fill`](petal_model::workload::row::Filler). An UPDATE writes a new text that
-/// begins with a stamp ([`petal_model::workload::version`]); `petal verify` reads the row's version
+/// [`COLUMNS`](petal_workload::row::COLUMNS) text columns of [`Engine::column_bytes`] each,
+/// filled by [`Filler::fill`](petal_workload::row::Filler). An UPDATE writes a new text that
+/// begins with a stamp ([`petal_workload::version`]); `petal verify` reads the row's version
 /// from it.
 ///
 /// Counters: `physical_read_*` counts reads that the database requested from the system below,
 /// served from any place; `physical_write_*` counts writes that it passed on. A hit in the
 /// database's own cache is a logical read alone. A figure that the database does not count stays
 /// `None`. Timed events (block reads, log syncs, locks) are
-/// [`Wait`](petal_model::stats::counters::Wait)s of the counters, by the database's own names.
+/// [`Wait`](petal_record::counters::Wait)s of the counters, by the database's own names.
 pub trait Engine: Send + Sync {
     /// The engine's entry in the table of support.
     fn support(&self) -> &'static EngineSupport;
@@ -175,7 +175,7 @@ pub trait Server: Send + Sync {
         false
     }
 
-    /// The number of endpoints; [`petal_model::workload::plan::seats`] seats sessions on them.
+    /// The number of endpoints; [`petal_workload::plan::seats`] seats sessions on them.
     fn endpoints(&self) -> u32 {
         1
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Result;
-use petal_model::record::costs::{CostAccess, Price, PriceUnit};
+use petal_record::costs::{CostAccess, Price, PriceUnit};
 
 /// Schemas that are needed: accesses at random go to the first, scans to the second, so that
 /// neither warms the cache for the other.

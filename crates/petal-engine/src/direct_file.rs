@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
 
 use super::bounce::with_bounce;
-use petal_model::files;
+use petal_host::files;
 
 /// Serves every common device, for kernels before 6.1, which name none.
 const ALIGNMENT_DEFAULT: usize = 4096;

@@ -5,8 +5,8 @@
 //! A file is opened once and judged by that descriptor. Its identity is taken from there, and it is
 //! removed or replaced only if its name still leads to it.
 
-use petal_model::files::{self, Folder};
-use petal_model::numbers::{bytes, whole};
+use petal_host::files::{self, Folder};
+use petal_host::numbers::{bytes, whole};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
@@ -24,7 +24,7 @@ use super::server::loader::{
     Load, LoadState, ProvedSchema, already_loaded, check_block_size, without_mark,
 };
 use super::{EngineError, LoadPlan, LoadSummary, Result};
-use petal_model::settings::table::EngineSupport;
+use petal_settings::table::EngineSupport;
 
 /// The owner of a file with a name of petal's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::AtFlags;
 
 use super::Result;
-use petal_model::files::Folder;
+use petal_host::files::Folder;
 
 /// Held by a run until its figures are taken: setup and drop are refused meanwhile.
 pub trait DataUse: Send + Sync {

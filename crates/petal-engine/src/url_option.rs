@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::{EngineError, Result};
-use petal_model::settings::size::{format_bytes, parse_bytes};
-use petal_model::settings::url::TargetUrl;
+use petal_settings::size::{format_bytes, parse_bytes};
+use petal_settings::url::TargetUrl;
 
 /// Shown in place of the value of an option that petal does not know: it may be a password.
 const HIDDEN: &str = "...";

@@ -1,19 +1,19 @@
 //! Finds the highest multiple of a replayed load that a platform holds, and its limit. A load is
 //! held if the run was whole, operations did not queue up, and the stated objective was met.
 
-use petal_model::numbers::{decimal, whole};
+use petal_host::numbers::{decimal, whole};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use super::estimate::{self, Estimate};
 use super::limited_by::limited_with_rate;
 use super::replay::delivered::delivered;
-use petal_model::record::observation::Observation;
-use petal_model::record::replay::ReplayOf;
-use petal_model::record::sweep::Swept;
-use petal_model::record::{Run, Status, as_text};
-use petal_model::settings::objective::Objective;
-use petal_model::stats::server_work::WorkCount;
+use petal_record::observation::Observation;
+use petal_record::replay::ReplayOf;
+use petal_record::server_work::WorkCount;
+use petal_record::sweep::Swept;
+use petal_record::{Run, Status, as_text};
+use petal_settings::objective::Objective;
 
 /// A figure of the load counts as delivered when its rate, over the rate that was asked, is within
 /// this range. Outside of it the answer names the figure.
@@ -397,8 +397,8 @@ impl BreakPoint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture::{self, replay_sweep as swept};
-    use petal_model::record::sweep::CellFailure;
+    use petal_record::fixture::{self, replay_sweep as swept};
+    use petal_record::sweep::CellFailure;
 
     #[test]
     fn the_answer_is_bracketed_by_the_rounds() {

@@ -5,17 +5,17 @@
 //! Only the share at the run's own depth can be a finding: a run that keeps few requests in flight
 //! cannot reach the maximum, and that is no fault of the device.
 
-use petal_model::numbers::{decimal, whole};
+use petal_host::numbers::{decimal, whole};
 use serde_json::json;
 
-use petal_model::record::Run;
-use petal_model::record::calibration::{
+use petal_record::Run;
+use petal_record::calibration::{
     Best, CalibratedPoint, CalibratedShare, Calibration, CurvePoint, FDATASYNC, LOG, MIX, READ,
     Under, WRITE,
 };
 
-use petal_model::settings::objective::micros;
-use petal_model::stats::histogram::LatencySummary;
+use petal_host::histogram::LatencySummary;
+use petal_settings::objective::micros;
 
 use super::io_limits;
 use super::judgement::{FindingParts, Judgement, advised, clear_if, info, known, unknown, warning};
@@ -292,10 +292,10 @@ pub(super) fn under_device(run: &Run) -> Judgement {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use petal_model::record::fixture;
-    use petal_model::record::fixture::calibration;
-    use petal_model::stats::histogram::LatencySummary;
-    use petal_model::stats::os::DeviceCounts;
+    use petal_host::histogram::LatencySummary;
+    use petal_host::os::DeviceCounts;
+    use petal_record::fixture;
+    use petal_record::fixture::calibration;
     use proptest::prelude::*;
 
     fn points() -> impl Strategy<Value = Vec<(f64, f64)>> {

@@ -1,7 +1,7 @@
 //! Judges facts that changed during a run: settings, limits, the server itself.
 
-use petal_model::record::Run;
-use petal_model::stats::facts::{FactChange, FactKind};
+use petal_host::facts::{FactChange, FactKind};
+use petal_record::Run;
 use serde_json::{Value, json};
 
 use super::and_more;
@@ -95,8 +95,8 @@ pub(super) fn server(run: &Run) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::facts::FactsProof;
-    use petal_model::record::{Finding, Severity, fixture};
+    use petal_record::facts::FactsProof;
+    use petal_record::{Finding, Severity, fixture};
 
     fn change(kind: FactKind, name: &str, values: (&str, &str)) -> FactChange {
         FactChange {

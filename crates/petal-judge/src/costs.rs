@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::estimate::Estimate;
-use petal_model::record::costs::{
+use petal_record::costs::{
     CACHED_PCTS, CostAccess, CostCell, CostSample, Costs, FILTERS, Price, PriceUnit, PriceValue,
     PricedSetting,
 };

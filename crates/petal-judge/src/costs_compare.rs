@@ -4,9 +4,9 @@
 use serde::Serialize;
 
 use super::costs::{Condition, Priced, conditions, time};
-use petal_model::numbers::{counted, whole};
-use petal_model::record::Status;
-use petal_model::record::costs::{CostAccess, Costs, PriceUnit, PricedSetting};
+use petal_host::numbers::{counted, whole};
+use petal_record::Status;
+use petal_record::costs::{CostAccess, Costs, PriceUnit, PricedSetting};
 
 /// A time or price under one condition, in both records.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -173,7 +173,7 @@ fn warnings(before: &Costs, after: &Costs) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::costs::{CostCell, CostSample, Price, PriceValue};
+    use petal_record::costs::{CostCell, CostSample, Price, PriceValue};
 
     /// Random blocks that took so many microseconds in each round, and a setting.
     fn costs(us: [u64; 3], setting: PriceValue) -> Costs {

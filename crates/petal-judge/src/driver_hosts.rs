@@ -11,9 +11,9 @@ use super::judgement::{
     clear_if, error, info, unknown, warning,
 };
 use super::trust::ENDPOINT_SHARE_MAX;
-use petal_model::numbers::{decimal, whole};
-use petal_model::record::Run;
-use petal_model::record::driver_hosts::{HostRun, MachineLoad, StartedBy};
+use petal_host::numbers::{decimal, whole};
+use petal_record::Run;
+use petal_record::driver_hosts::{HostRun, MachineLoad, StartedBy};
 
 /// Hosts that begin further apart drive other seconds of the run than their own.
 const START_APART_MAX_S: f64 = 0.1;

@@ -1,11 +1,11 @@
 //! Elasticities by experiment: change of throughput over the change of a resource, as logarithms.
 //! Slots with a change are compared with those without one in the same round.
 
-use petal_model::numbers::decimal;
-use petal_model::record::Run;
-use petal_model::record::conclusions::{Elasticity, LimitedBy, Limiter};
-use petal_model::record::experiments::{ChangedResource, ExperimentSlot, ExperimentsMade};
-use petal_model::record::waterfall::Waterfall;
+use petal_host::numbers::decimal;
+use petal_record::Run;
+use petal_record::conclusions::{Elasticity, LimitedBy, Limiter};
+use petal_record::experiments::{ChangedResource, ExperimentSlot, ExperimentsMade};
+use petal_record::waterfall::Waterfall;
 use serde_json::json;
 
 use super::residence;
@@ -220,9 +220,9 @@ fn with_evidence(
 
 #[cfg(test)]
 mod tests {
-    use petal_model::record::experiments::ResourceChange;
-    use petal_model::record::fixture;
-    use petal_model::record::waterfall::{PartOfTime, WaterfallPart};
+    use petal_record::experiments::ResourceChange;
+    use petal_record::fixture;
+    use petal_record::waterfall::{PartOfTime, WaterfallPart};
 
     use super::*;
     use crate::draws::Draws;

@@ -9,7 +9,7 @@ use super::{
     calibration, changes, driver_hosts, fresh, interference, io_limits, limits, memory, others,
     outages, physical, server_report, settings, trust, waterfall, write_ledger, writes,
 };
-use petal_model::record::{Finding, Run};
+use petal_record::{Finding, Run};
 
 /// The id of a finding, the part of a run that its rule sees, and the rule.
 type Rule = (&'static str, PartOfRun, fn(&Run) -> Judgement);

@@ -9,9 +9,9 @@ use serde_json::json;
 use super::judgement::{
     FindingParts, Judgement, NoFinding::Clear, clear_if, unknown, unseen, warning,
 };
-use petal_model::numbers::bytes as size;
-use petal_model::record::Run;
-use petal_model::stats::host::HostDevice;
+use petal_host::host::HostDevice;
+use petal_host::numbers::bytes as size;
+use petal_record::Run;
 
 /// A drive of which less is in use is nearly fresh.
 const USED_SHARE_MIN: f64 = 0.10;
@@ -171,7 +171,7 @@ fn found(device: &HostDevice, drive: &Drive<'_>) -> Judgement {
 mod tests {
     use super::*;
     use crate::judgement::NoFinding;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     fn judged(change: impl Fn(&mut HostDevice)) -> Judgement {
         judge(&run_on(change))

@@ -4,12 +4,12 @@
 
 use serde_json::json;
 
-use petal_model::numbers::decimal;
-use petal_model::record::Run;
-use petal_model::record::interference::{
+use petal_host::numbers::decimal;
+use petal_record::Run;
+use petal_record::interference::{
     Interference, InterferenceSlot, NeighbourPrice, PricedFigure, PricedLayer, ResponseSecond,
 };
-use petal_model::stats::target::IoEvents;
+use petal_record::target::IoEvents;
 
 use super::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_quantile};
 use super::judgement::{FindingParts as _, Judgement, NoFinding, clear_if, error, known, warning};
@@ -99,7 +99,7 @@ fn figures(
     const UNTIMED: &str = "not timed, or none in a slot";
     const UNSEEN: &str = "not seen, or none in a slot";
     let within = seen.within_us.map(|us| format!("within {} ms", decimal(us / 1e3, 1)));
-    let response = |figure: fn(&petal_model::stats::histogram::LatencySummary) -> Option<f64>| {
+    let response = |figure: fn(&petal_host::histogram::LatencySummary) -> Option<f64>| {
         move |slot: &InterferenceSlot| figure(slot.totals.as_ref()?.op_response_us.as_ref()?)
     };
     let rate = |count: u64, slot: &InterferenceSlot| Some(count as f64 / slot.counted_s());
@@ -295,9 +295,9 @@ pub(super) fn leftovers(run: &Run) -> Judgement {
 mod tests {
     use super::*;
     use crate::draws::Draws;
-    use petal_model::record::interference::{Neighbour, NeighbourStart};
-    use petal_model::record::{IntervalTotals, Ops};
-    use petal_model::stats::histogram::LatencySummary;
+    use petal_host::histogram::LatencySummary;
+    use petal_record::interference::{Neighbour, NeighbourStart};
+    use petal_record::{IntervalTotals, Ops};
 
     const NOISE: f64 = 0.05;
 
@@ -422,7 +422,7 @@ mod tests {
         let prices = of(&failing).unwrap();
         assert_eq!(prices[0].why_unknown.as_deref(), Some("it failed: exit code 2"));
         let found = failed(&failing).unwrap();
-        assert_eq!(found.severity, petal_model::record::Severity::Error);
+        assert_eq!(found.severity, petal_record::Severity::Error);
         assert_eq!(of(&Run::default()), None);
         assert!(failed(&Run::default()).is_err() && idle(&Run::default()).is_err());
     }

@@ -1,12 +1,12 @@
 //! Limits of control groups on a device's I/O, and whether a run reached one.
 
-use petal_model::numbers::decimal;
+use petal_host::numbers::decimal;
 use serde_json::{Value, json};
 
 use super::host::limit_words;
 use super::judgement::{FindingParts, Judgement, NoFinding::Clear, warning};
-use petal_model::record::Run;
-use petal_model::stats::cgroup::{IoLimit, IoLimitKind};
+use petal_host::cgroup::{IoLimit, IoLimitKind};
+use petal_record::Run;
 
 /// Share of a limit from which on it held a run back.
 const REACHED_SHARE_MIN: f64 = 0.90;
@@ -120,7 +120,7 @@ pub(super) fn judge(run: &Run) -> Judgement {
 mod tests {
     use super::super::findings::judge as findings;
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     /// A run that read this share of its control group's limit.
     fn limited(share: f64, of_server: bool) -> Run {

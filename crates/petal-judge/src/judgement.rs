@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use petal_model::record::os::HostSeen;
-use petal_model::record::{Finding, Run, Severity};
+use petal_record::os::HostSeen;
+use petal_record::{Finding, Run, Severity};
 
 /// A rule that the record cannot answer, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]

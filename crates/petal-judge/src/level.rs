@@ -1,6 +1,6 @@
 //! The order of a factor's values: 2 before 16, 4K before 16K, words by their letters.
 
-use petal_model::settings::size::parse_bytes;
+use petal_settings::size::parse_bytes;
 
 /// A value of a factor, in its order: numbers and sizes before words.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

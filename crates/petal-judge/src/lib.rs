@@ -1,5 +1,5 @@
 //! Judges a record: the validity of its figures, and the limit of the run. Pure functions of a
-//! [`petal_model::record::Run`]; nothing here knows an engine's internals, measures or prints.
+//! [`petal_record::Run`]; nothing here knows an engine's internals, measures or prints.
 //!
 //! [`findings`] applies METHOD's rules, one file per family: [`physical`] (layers that served the
 //! reads, by [`served`]), [`writes`] (durability, checkpoints, the log), [`limits`] (processors,
@@ -78,7 +78,7 @@ mod writes;
 pub fn and_more(before: &str, left_out: usize) -> String {
     match left_out {
         0 => String::new(),
-        more => format!("{before}and {} more", petal_model::numbers::whole(more as u64)),
+        more => format!("{before}and {} more", petal_host::numbers::whole(more as u64)),
     }
 }
 

@@ -9,11 +9,11 @@ use super::judgement::{
 };
 use super::other_processors::{self, Others};
 use super::physical;
-use petal_model::record::Run;
-use petal_model::record::os::HostSeen;
-use petal_model::record::os_figures::{GroupFigures, HostFigures};
-use petal_model::stats::host::HostFacts;
-use petal_model::stats::os::CpuShare;
+use petal_host::host::HostFacts;
+use petal_host::os::CpuShare;
+use petal_record::Run;
+use petal_record::os::HostSeen;
+use petal_record::os_figures::{GroupFigures, HostFigures};
 
 const BUSY_PERCENT_MAX: f64 = 96.0;
 const STEAL_PERCENT_MAX: f64 = 5.0;

@@ -2,8 +2,8 @@
 //! written a record when it said so. Time shows a cache, but not whether the cache keeps its content
 //! through a power cut.
 
-use petal_model::numbers::{decimal, whole};
-use petal_model::record::calibration::{Calibration, CurvePoint, FDATASYNC, FSYNC, O_DSYNC, WRITE};
+use petal_host::numbers::{decimal, whole};
+use petal_record::calibration::{Calibration, CurvePoint, FDATASYNC, FSYNC, O_DSYNC, WRITE};
 
 /// A disk at 15,000 rpm turns 250 times a second. Records that follow one after the other need a
 /// turn each, so that twice as many a second come from a cache.
@@ -87,8 +87,8 @@ fn fastest(calibration: &Calibration) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::stats::histogram::LatencySummary;
-    use petal_model::stats::target::DirectIo;
+    use petal_host::histogram::LatencySummary;
+    use petal_record::target::DirectIo;
 
     fn point(iops: f64, p50: f64) -> CurvePoint {
         CurvePoint {

@@ -1,10 +1,10 @@
 //! Memory: the pressure on it during a run, and the command that limits a server's page cache.
 
-use petal_model::numbers::decimal;
-use petal_model::record::Run;
-use petal_model::record::os_figures::HostFigures;
-use petal_model::stats::host::{HostFacts, ServerMemory};
-use petal_model::stats::target::{Target, TargetDetails};
+use petal_host::host::{HostFacts, ServerMemory};
+use petal_host::numbers::decimal;
+use petal_record::Run;
+use petal_record::os_figures::HostFigures;
+use petal_record::target::{Target, TargetDetails};
 use serde_json::json;
 
 use super::judgement::{FindingParts as _, Judgement, clear_if, known, seen, seen_on, warning};
@@ -85,7 +85,7 @@ pub(super) fn limit_command_of(run: &Run) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn waits_for_memory_with_faults_from_a_device_are_a_lack_of_it() {

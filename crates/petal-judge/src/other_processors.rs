@@ -1,8 +1,8 @@
 //! Processors that other programs kept busy on the database's host.
 
-use petal_model::record::Run;
-use petal_model::record::os::HostSeen;
-use petal_model::stats::os::OsInterval;
+use petal_host::os::OsInterval;
+use petal_record::Run;
+use petal_record::os::HostSeen;
 
 /// Others' share of the host's processors from which on they are reported, and the least part of
 /// one processor: the kernel's own threads work too.

@@ -1,6 +1,6 @@
 //! Judges whether other processes used the devices or the processors, before or during the run.
 
-use petal_model::numbers::decimal;
+use petal_host::numbers::decimal;
 use serde_json::{Value, json};
 
 use super::judgement::{
@@ -8,13 +8,13 @@ use super::judgement::{
 };
 use super::limits;
 use super::other_processors::{self, Others};
-use petal_model::numbers::bytes as size;
-use petal_model::record::Run;
-use petal_model::record::os::HostSeen;
-use petal_model::stats::counters::CommonCounter::{
+use petal_host::numbers::bytes as size;
+use petal_host::os::DeviceCounts;
+use petal_record::Run;
+use petal_record::counters::CommonCounter::{
     self, DoublewriteBytes, OtherLogicalReads, OtherReadBlocks, OtherRowsChanged, RowsFetched,
 };
-use petal_model::stats::os::DeviceCounts;
+use petal_record::os::HostSeen;
 
 const DEVICE_SHARE_MIN: f64 = 0.20;
 const DEVICE_BYTES_MIN: u64 = 16 << 20;

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::json;
 
-use petal_model::numbers::{decimal, whole};
-use petal_model::record::Run;
-use petal_model::record::connections::{
+use petal_host::facts::FactKind;
+use petal_host::numbers::{decimal, whole};
+use petal_record::Run;
+use petal_record::connections::{
     CommitOutcome, ConnectionLoss, ConnectionLosses, DoubtfulCommit, KindOutage, Outage, Silence,
 };
-use petal_model::record::ledger::Ledger;
-use petal_model::stats::facts::FactKind;
-use petal_model::workload::op::Kind;
-use petal_model::workload::version::{RunStamps, Version};
+use petal_record::ledger::Ledger;
+use petal_workload::op::Kind;
+use petal_workload::version::{RunStamps, Version};
 
 use super::judgement::{FindingParts as _, Judgement, NoFinding, error, info, warning};
 
@@ -232,7 +232,7 @@ impl Doubts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::connections::SuccessStep;
+    use petal_record::connections::SuccessStep;
 
     fn loss(session: u32, at_s: f64, first_success_s: Option<f64>) -> ConnectionLoss {
         ConnectionLoss {
@@ -315,7 +315,7 @@ mod tests {
         let outages = of(&run).unwrap();
         assert_eq!((outages[0].down_s, outages[0].not_back), (None, 1));
         let finding = judge(&run).unwrap();
-        assert_eq!(finding.severity, petal_model::record::Severity::Error);
+        assert_eq!(finding.severity, petal_record::Severity::Error);
         assert!(judge(&Run::default()).is_err());
     }
 

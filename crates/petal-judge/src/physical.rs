@@ -10,10 +10,10 @@ use super::judgement::{
 };
 use super::memory;
 use super::served::{self, ReadsServed};
-use petal_model::numbers::bytes as size;
-use petal_model::record::Run;
-use petal_model::settings::table::{self, support};
-use petal_model::stats::counters::CommonCounter;
+use petal_host::numbers::bytes as size;
+use petal_record::Run;
+use petal_record::counters::CommonCounter;
+use petal_settings::table::{self, support};
 
 /// Fewest bytes that show which layer served them.
 pub(super) const READ_BYTES_MIN: u64 = 1 << 20;

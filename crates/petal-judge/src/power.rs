@@ -10,9 +10,9 @@ use crate::compare::{ComparedSide, Comparison, Rules, Significance, compare};
 use crate::draws::Draws;
 use crate::next_cell::repeats;
 use crate::petals::{PetalLine, Petals};
-use petal_model::record::observation::{Observation, metric};
-use petal_model::settings::Arrivals;
-use petal_model::workload::arrivals::simulated;
+use petal_record::observation::{Observation, metric};
+use petal_settings::Arrivals;
+use petal_workload::arrivals::simulated;
 
 /// A count of trials that is rarer than this in either direction breaks a claim.
 const CHANCE: f64 = 0.001;

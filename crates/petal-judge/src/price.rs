@@ -4,8 +4,8 @@
 use serde::Serialize;
 
 use super::petals::{PetalLine, Petals};
-use petal_model::record::observation::{Observation, metric};
-use petal_model::settings::objective::Objective;
+use petal_record::observation::{Observation, metric};
+use petal_settings::objective::Objective;
 
 /// The cost of one line of petals.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -49,7 +49,7 @@ pub fn of_side(side: &str, seen: &[Observation], objective: Option<&Objective>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::plain_csv;
+    use petal_record::plain_csv;
 
     #[test]
     fn a_cost_is_of_the_load_that_the_objective_admits() {

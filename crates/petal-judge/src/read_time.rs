@@ -1,9 +1,9 @@
 //! The mean time of one block read, for a headline: by the database's clock, or by another one.
 
 use super::served::{self, ReadsServed};
-use petal_model::record::Run;
-use petal_model::record::headline::ReadClock;
-use petal_model::stats::os::calls::{CallKind, CalledFiles};
+use petal_host::os::calls::{CallKind, CalledFiles};
+use petal_record::Run;
+use petal_record::headline::ReadClock;
 
 /// Returns the time with its clock, unless this is the database's: the server's calls replace it, then
 /// the device, if it served the reads.
@@ -35,7 +35,7 @@ fn of_device(run: &Run) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn a_read_is_divided_as_the_kernel_measured_it() {
@@ -74,7 +74,7 @@ mod tests {
         fixture::read_through_page_cache(&mut buffered);
         assert_eq!(of(&buffered, false), None);
         fixture::time_requests(&mut buffered);
-        buffered.summary.os = petal_model::record::os_figures::OsFigures::of(&buffered);
+        buffered.summary.os = petal_record::os_figures::OsFigures::of(&buffered);
         let (us, clock) = of(&buffered, false).unwrap();
         assert_eq!(clock, Some(ReadClock::ServerCalls));
         assert!(us > 0.0);

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use petal_model::record::waterfall::{PartOfTime, Waterfall};
+use petal_record::waterfall::{PartOfTime, Waterfall};
 
 /// PlaceOfTime in which an operation spends time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub(super) fn evidence(waterfall: &Waterfall) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::waterfall::WaterfallPart;
+    use petal_record::waterfall::WaterfallPart;
     use proptest::prelude::*;
 
     fn waterfall(us: &[Option<f64>], gap_us: f64) -> Waterfall {

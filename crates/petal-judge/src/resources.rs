@@ -2,10 +2,10 @@
 //! Analysis of Queueing Network Models*, 1978): utilisation is throughput times demand. No model
 //! is needed. A resource of unknown capacity has no utilisation, but a reason.
 
-use petal_model::record::Run;
-use petal_model::record::conclusions::ResourceUse;
-use petal_model::record::os_figures::HostFigures;
-use petal_model::stats::os::requests::RequestKind;
+use petal_host::os::requests::RequestKind;
+use petal_record::Run;
+use petal_record::conclusions::ResourceUse;
+use petal_record::os_figures::HostFigures;
 
 use super::limits::{busy_percent, server_cpu};
 use super::{io_limits, served, waterfall};
@@ -67,7 +67,7 @@ fn processors(run: &Run) -> ResourceUse {
         return unknown(name, OPERATING_SYSTEM, why);
     };
     let figures = run.database_host().map(|seen| HostFigures::of(seen).processors);
-    let allowed = |it: petal_model::record::os_figures::Processors| {
+    let allowed = |it: petal_record::os_figures::Processors| {
         it.allowed_cpus.map(|cpus| cpus.len() as u64).or(it.count)
     };
     let Some(count) = figures.and_then(allowed).filter(|&count| count > 0) else {
@@ -211,7 +211,7 @@ fn own_read_us(run: &Run) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn utilisation_is_throughput_times_demand() {

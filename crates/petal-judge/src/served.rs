@@ -2,12 +2,12 @@
 //! kernel's count of the serving processes' reads decides if it is known; else a read far faster
 //! than the device's own.
 
-use petal_model::numbers::decimal;
-use petal_model::record::Run;
-use petal_model::record::serving::BelowDevices;
-use petal_model::settings::table::support::{self, ReadPath};
-use petal_model::stats::devices::{Bottom, StorageLayer};
-use petal_model::stats::os::DeviceCounts;
+use petal_host::devices::{Bottom, StorageLayer};
+use petal_host::numbers::decimal;
+use petal_host::os::DeviceCounts;
+use petal_record::Run;
+use petal_record::serving::BelowDevices;
+use petal_settings::table::support::{self, ReadPath};
 
 /// The device served the reads if so much of the bytes came from it.
 pub const DEVICE_SHARE_MIN: f64 = 0.90;
@@ -227,9 +227,9 @@ fn check_device_bytes(run: &Run, asked: u64, counted: u64) -> Result<(), String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
-    use petal_model::stats::os::DeviceUse;
-    use petal_model::stats::target::DirectIo;
+    use petal_host::os::DeviceUse;
+    use petal_record::fixture;
+    use petal_record::target::DirectIo;
 
     const ASKED: u64 = 4_000_000_000;
 
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn file_systems_that_cache_direct_reads_are_named() {
-        use petal_model::stats::host::HostDevice;
+        use petal_host::host::HostDevice;
         let on = |kind: &str, options: &str, device_bytes| {
             let run = run(Some(0), device_bytes, |run| {
                 run.details.target.direct_io =

@@ -3,7 +3,7 @@
 //! snapshots are taken before and after petal's, and making them is work that it counts too; so its
 //! totals may be larger, within a stated tolerance, and hardly be smaller.
 
-use petal_model::numbers::decimal;
+use petal_host::numbers::decimal;
 use serde_json::json;
 
 use super::judgement::{
@@ -11,8 +11,8 @@ use super::judgement::{
     NoFinding::{self, Clear},
     warning,
 };
-use petal_model::record::Run;
-use petal_model::record::server_report::SeenReport;
+use petal_record::Run;
+use petal_record::server_report::SeenReport;
 
 /// A report that counts so much less than petal did within its window.
 const LESS_MAX: f64 = 0.02;
@@ -201,9 +201,9 @@ pub(super) fn judge(run: &Run) -> Judgement {
 mod tests {
     use super::*;
     const ID: &str = "server-report-differs";
-    use petal_model::record::server_report::ReportFigure;
-    use petal_model::record::{EndpointShare, IoLatency, fixture};
-    use petal_model::stats::counters::IoCounts;
+    use petal_record::counters::IoCounts;
+    use petal_record::server_report::ReportFigure;
+    use petal_record::{EndpointShare, IoLatency, fixture};
 
     const READS: &str = "physical read IO requests";
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::judgement::{FindingParts, Judgement, clear_if, info};
-use petal_model::record::Run;
+use petal_record::Run;
 
 pub(super) fn judge(run: &Run) -> Judgement {
     let updates = run.summary.ops.update > 0;

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::estimate::{
     CONFIDENCE, Estimate, REPEATS_MIN, anytime_half_width, deviation, mean, t_p_value, t_quantile,
 };
-use petal_model::settings::limit::{ChangeLimit, ForbiddenSide};
+use petal_settings::limit::{ChangeLimit, ForbiddenSide};
 
 const LEVEL: f64 = 1.0 - CONFIDENCE;
 /// Halvings of the search for an interval's bound.

@@ -20,12 +20,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use time::{Duration, OffsetDateTime};
 
-use petal_model::record::ledger::{Acknowledged, Ending, Ledger};
-use petal_model::record::moment;
-use petal_model::record::verification::{BadRow, FORMAT, LISTED_MAX, LostRow, Verification};
-use petal_model::workload::row::load_stamp;
-use petal_model::workload::share::Share;
-use petal_model::workload::version::{RowStamps, RunStamps, Version};
+use petal_record::ledger::{Acknowledged, Ending, Ledger};
+use petal_record::moment;
+use petal_record::verification::{BadRow, FORMAT, LISTED_MAX, LostRow, Verification};
+use petal_workload::row::load_stamp;
+use petal_workload::share::Share;
+use petal_workload::version::{RowStamps, RunStamps, Version};
 
 /// The content of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::host::{Check, CheckResult, judged};
 use super::memory;
-use petal_model::numbers::{bytes, counted, whole};
-use petal_model::stats::host::HostFacts;
-use petal_model::stats::target::{
+use petal_host::host::HostFacts;
+use petal_host::numbers::{bytes, counted, whole};
+use petal_record::target::{
     LoadFact, LoadVerdict, LoadedSchema, Privilege, RowsFound, Target, TargetDetails,
 };
 
@@ -251,7 +251,7 @@ fn compression(details: &TargetDetails) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::stats::target::DirectIo;
+    use petal_record::target::DirectIo;
 
     fn loaded(gib: u64) -> Vec<LoadedSchema> {
         let bytes = gib << 30;

@@ -1,18 +1,18 @@
 //! Trust in the record: is it whole, long enough, steady ([`super::steady`] says that),
 //! repeated, even.
 
-use petal_model::numbers::{counted, decimal, whole};
+use petal_host::numbers::{counted, decimal, whole};
 use serde_json::json;
 
 use super::and_more;
 use super::judgement::{
     FindingParts, Judgement, NoFinding::Clear, clear_if, error, info, known, warning,
 };
-use petal_model::record::{EndpointShare, RebuiltBecause, Run};
-use petal_model::stats::counters::CommonCounter::{
+use petal_record::counters::CommonCounter::{
     BadBlocks, CheckpointErrors, IoErrors, ReplayedBlocks,
 };
-use petal_model::stats::timeline::LATENESS;
+use petal_record::timeline::LATENESS;
+use petal_record::{EndpointShare, RebuiltBecause, Run};
 
 /// Missing parts of a record that a finding names.
 const GAPS_SHOWN: usize = 3;

@@ -9,14 +9,14 @@
 use serde_json::json;
 
 use super::judgement::{FindingParts as _, Judgement, clear_if, known, warning};
-use petal_model::numbers::decimal;
-use petal_model::record::headline::ReadParts;
-use petal_model::record::os::HostSeen;
-use petal_model::record::waterfall::{GAP_SHARE_MAX, PartOfTime, Waterfall, WaterfallPart};
-use petal_model::record::{Run, Second};
-use petal_model::stats::os::requests::{RequestKind, Requests};
-use petal_model::stats::os::threads::{ThreadRole, ThreadState, ThreadTimes};
-use petal_model::stats::os::time_buckets::TimeBuckets;
+use petal_host::numbers::decimal;
+use petal_host::os::requests::{RequestKind, Requests};
+use petal_host::os::threads::{ThreadRole, ThreadState, ThreadTimes};
+use petal_host::os::time_buckets::TimeBuckets;
+use petal_record::headline::ReadParts;
+use petal_record::os::HostSeen;
+use petal_record::waterfall::{GAP_SHARE_MAX, PartOfTime, Waterfall, WaterfallPart};
+use petal_record::{Run, Second};
 
 /// The operations of one second are too few below this.
 const OPERATIONS_MIN: u64 = 10;
@@ -324,8 +324,8 @@ pub(super) fn gap(run: &Run) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
-    use petal_model::stats::os::threads::StateTimes;
+    use petal_host::os::threads::StateTimes;
+    use petal_record::fixture;
 
     fn times(total_ns: u64) -> TimeBuckets {
         TimeBuckets { total_ns, buckets: vec![(total_ns, 1)] }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use petal_model::record::observation::Observation;
+use petal_record::observation::Observation;
 
 /// Number of names that are printed; the rest are counted.
 const NAMED_MAX: usize = 5;

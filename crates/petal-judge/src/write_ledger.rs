@@ -3,13 +3,13 @@
 
 use serde_json::json;
 
-use petal_model::numbers::{bytes as size, decimal, or_dash};
-use petal_model::record::Run;
-use petal_model::record::conclusions::{LedgerRow, WriteLedger};
-use petal_model::record::written::{SeenDrive, WrittenBytes};
-use petal_model::stats::counters::CommonCounter;
-use petal_model::stats::drive_health::DriveHealth;
-use petal_model::stats::os::writes::WriteOrigins;
+use petal_host::drive_health::DriveHealth;
+use petal_host::numbers::{bytes as size, decimal, or_dash};
+use petal_host::os::writes::WriteOrigins;
+use petal_record::Run;
+use petal_record::conclusions::{LedgerRow, WriteLedger};
+use petal_record::counters::CommonCounter;
+use petal_record::written::{SeenDrive, WrittenBytes};
 
 use super::judgement::{
     FindingParts, Judgement, NoFinding::Clear, clear_if, known, unknown, warning,
@@ -418,9 +418,9 @@ pub(super) fn judge(run: &Run) -> Judgement {
 mod tests {
     use super::super::judgement::NoFinding;
     use super::*;
-    use petal_model::record::{Second, fixture};
-    use petal_model::stats::counters::IoCounts;
-    use petal_model::stats::target::{DirectIo, Durability};
+    use petal_record::counters::IoCounts;
+    use petal_record::target::{DirectIo, Durability};
+    use petal_record::{Second, fixture};
 
     const MB: u64 = 1_000_000;
 

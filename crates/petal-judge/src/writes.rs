@@ -5,15 +5,15 @@
 //! checkpoints that ended within the run. As a run begins settled, right after a checkpoint, one
 //! that ended means one whole cycle.
 
-use petal_model::numbers::{decimal, whole};
+use petal_host::numbers::{decimal, whole};
 use serde_json::json;
 
 use super::judgement::{
     FindingParts, Judgement, NoFinding::Clear, advised, clear_if, info, known, unknown, warning,
 };
-use petal_model::numbers::bytes as size;
-use petal_model::record::{Run, Second};
-use petal_model::stats::counters::{CommonCounter, WaitClass};
+use petal_host::numbers::bytes as size;
+use petal_record::counters::{CommonCounter, WaitClass};
+use petal_record::{Run, Second};
 
 /// Share of updated rows from which on moving them was a part of the work.
 const ROWS_MOVED_SHARE_MAX: f64 = 0.01;

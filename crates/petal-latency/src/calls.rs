@@ -6,9 +6,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use petal_model::stats::os::DatabaseLocation;
-use petal_model::stats::os::calls::{CallKind, CallTimes, CalledFiles, ServerCalls};
-use petal_model::stats::os::time_buckets::{BUCKETS, TimeSource};
+use petal_host::os::DatabaseLocation;
+use petal_host::os::calls::{CallKind, CallTimes, CalledFiles, ServerCalls};
+use petal_host::os::time_buckets::{BUCKETS, TimeSource};
 
 use super::counting::{Counting, Owners, ProgramFor, bytes, may_load};
 

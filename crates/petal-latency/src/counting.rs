@@ -9,9 +9,9 @@ use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use parking_lot::Mutex;
 
-use petal_model::files;
-use petal_model::stats::os::DatabaseLocation;
-use petal_model::stats::os::time_buckets::{BUCKETS, TimeBuckets};
+use petal_host::files;
+use petal_host::os::DatabaseLocation;
+use petal_host::os::time_buckets::{BUCKETS, TimeBuckets};
 
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
@@ -204,7 +204,7 @@ fn why(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::stats::os::ServerProcesses;
+    use petal_host::os::ServerProcesses;
 
     #[test]
     fn unknown_processes_are_not_others() {

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use petal_model::stats::devices::DataDevices;
-use petal_model::stats::os::DatabaseLocation;
-use petal_model::stats::os::requests::{RequestKind, RequestTimes, Requests};
-use petal_model::stats::os::time_buckets::{BUCKETS, TimeSource};
+use petal_host::devices::DataDevices;
+use petal_host::os::DatabaseLocation;
+use petal_host::os::requests::{RequestKind, RequestTimes, Requests};
+use petal_host::os::time_buckets::{BUCKETS, TimeSource};
 
 use super::counting::{Counting, Owners, ProgramFor, bytes, may_load};
 

@@ -4,9 +4,9 @@
 
 use std::fmt;
 
-use petal_model::stats::os::DatabaseLocation;
-use petal_model::stats::os::threads::{StateTimes, ThreadRole, ThreadState, ThreadTimes};
-use petal_model::stats::os::time_buckets::{BUCKETS, TimeSource};
+use petal_host::os::DatabaseLocation;
+use petal_host::os::threads::{StateTimes, ThreadRole, ThreadState, ThreadTimes};
+use petal_host::os::time_buckets::{BUCKETS, TimeSource};
 
 use super::counting::{Counting, Owners, ProgramFor, may_load};
 

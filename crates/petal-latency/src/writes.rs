@@ -6,10 +6,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
-use petal_model::stats::devices::DataDevices;
-use petal_model::stats::os::DatabaseLocation;
-use petal_model::stats::os::time_buckets::{BUCKETS, TimeSource};
-use petal_model::stats::os::writes::WriteOrigins;
+use petal_host::devices::DataDevices;
+use petal_host::os::DatabaseLocation;
+use petal_host::os::time_buckets::{BUCKETS, TimeSource};
+use petal_host::os::writes::WriteOrigins;
 
 use super::counting::{Counting, Owners, ProgramFor, bytes, may_load};
 

@@ -20,7 +20,7 @@ use petal_engine::keyed::session::KeyedDatabase;
 use petal_engine::keyed::writer::WriterLock;
 use petal_engine::on_path::{OnPath as _, unusable};
 use petal_engine::{EngineError, Placement, Result};
-use petal_model::workload::scatter::Permutation;
+use petal_workload::scatter::Permutation;
 
 pub type Key = U64<BigEndian>;
 /// A table from the number of a block to its row.

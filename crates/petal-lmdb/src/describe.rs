@@ -6,9 +6,8 @@ use super::layout::{self, PAGE_BYTES};
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::{LoadPlan, Needs, Result};
-use petal_model::settings::table::support;
-use petal_model::stats::devices;
-use petal_model::stats::target::{Durability, IoEvents, Target, TargetDetails};
+use petal_record::target::{Durability, IoEvents, Target, TargetDetails};
+use petal_settings::table::support;
 
 /// Describes the files of `metas`, which must be the run's files.
 pub fn describe(shared: &Shared, metas: &[KeyedMeta]) -> Result<(Target, TargetDetails)> {
@@ -41,7 +40,7 @@ pub fn describe(shared: &Shared, metas: &[KeyedMeta]) -> Result<(Target, TargetD
         data_files: metas.iter().map(|meta| shared.folder.file(meta.about.schema)).collect(),
         clock_resolution_ns: 1,
         compression_ratio: first.about.compression_ratio(column_bytes),
-        durability: Some(devices::durability_on(
+        durability: Some(petal_record::target::durability_on(
             &path,
             Durability { durable: true, setting: "MDB_NOSYNC off".to_owned() },
         )),

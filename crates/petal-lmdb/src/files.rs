@@ -16,8 +16,8 @@ use petal_engine::in_use::{FileId, unlink_same};
 use petal_engine::keyed::folder::KeyedFormat;
 use petal_engine::keyed::meta::Notes;
 use petal_engine::on_path::OnPath as _;
-use petal_model::files;
-use petal_model::settings::table::{EngineSupport, support};
+use petal_host::files;
+use petal_settings::table::{EngineSupport, support};
 
 /// A database file.
 #[derive(Debug, Clone, Copy)]

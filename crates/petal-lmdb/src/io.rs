@@ -8,9 +8,9 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use super::layout::PAGE_BYTES;
-use petal_model::files::{self, OFlags};
-use petal_model::stats::counters::{Counters, FileCounts, IoCounts};
-use petal_model::stats::event_stats::{
+use petal_host::files::{self, OFlags};
+use petal_record::counters::{Counters, FileCounts, IoCounts};
+use petal_record::event_stats::{
     EventRecorder, EventStats, EventTotals, plain_counts, timed_events,
 };
 

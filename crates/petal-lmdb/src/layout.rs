@@ -1,7 +1,7 @@
 //! The shape of the data: tables and a row's width. No database.
 
 use petal_engine::keyed::rows::KEY_BYTES;
-use petal_model::workload::row::COLUMNS;
+use petal_workload::row::COLUMNS;
 
 /// Rows in the order of their blocks: a seeded permutation gives the block of a key.
 pub const MAIN: &str = "cf1";

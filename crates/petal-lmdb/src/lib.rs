@@ -39,11 +39,11 @@ use petal_engine::url_option::UrlOptions;
 use petal_engine::{
     Engine, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader, Session, Stop,
 };
-use petal_model::settings::table::{EngineSupport, support};
-use petal_model::settings::{RedoStress, Settings};
-use petal_model::stats::counters::Counters;
-use petal_model::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
-use petal_model::workload::seat::Seat;
+use petal_record::counters::Counters;
+use petal_record::target::{LoadedSchema, Settled, Target, TargetDetails};
+use petal_settings::table::{EngineSupport, support};
+use petal_settings::{RedoStress, Settings};
+use petal_workload::seat::Seat;
 use session::LmdbWork;
 
 const OPTIONS: UrlOptions = UrlOptions("lmdb");

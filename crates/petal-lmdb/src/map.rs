@@ -14,7 +14,7 @@ use rustix::fs::Advice;
 
 use super::layout::PAGE_BYTES;
 use petal_engine::in_use::FileId;
-use petal_model::files;
+use petal_host::files;
 
 /// A process may open so many read transactions of one file at once.
 const READERS: u32 = 16_384;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use petal_model::stats::target::{Advice, NotableSetting};
+use petal_record::target::{Advice, NotableSetting};
 
 /// Lowest `innodb_io_capacity` at which background flushing suits flash storage.
 const IO_CAPACITY_LOW: u64 = 1000;

@@ -26,7 +26,7 @@ use petal_engine::server::peer::{PeerRule, SocketPeer};
 use petal_engine::server::wait_monitor::{LockWait, WaitMonitor};
 use petal_engine::waits_now::Waiter;
 use petal_engine::{Caller, EngineError, Result};
-use petal_model::settings::url::Secret;
+use petal_settings::url::Secret;
 
 const ACCESS_DENIED: u16 = 1045;
 
@@ -499,7 +499,7 @@ mod tests {
 
     fn ways_of(mode: &str) -> Vec<Way> {
         let url = format!("mysql://u@127.0.0.1/d?ssl_mode={mode}&defaults_file=/dev/null");
-        let url = petal_model::settings::url::TargetUrl::parse(&url).unwrap();
+        let url = petal_settings::url::TargetUrl::parse(&url).unwrap();
         let options = Options::new(&url, None, &|_| None).unwrap();
         ways(&options, &options.addresses[0])
     }

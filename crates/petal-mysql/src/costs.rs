@@ -19,7 +19,7 @@ use petal_engine::costs::{
     CostFacts, CostProbes, CostRead, CostSession, CostStretch, PriceSetting,
 };
 use petal_engine::{EngineError, Result};
-use petal_model::record::costs::{CostAccess, FILTERS, Price, PriceUnit};
+use petal_record::costs::{CostAccess, FILTERS, Price, PriceUnit};
 
 /// Block for which MariaDB's optimizer has the price of a read.
 const MARIADB_READ_BYTES: f64 = 4096.0;

@@ -9,7 +9,7 @@ use super::server_counters::ServerCounters;
 use petal_engine::Result;
 use petal_engine::server::reset_watch::ResetWatch;
 use petal_engine::server::wait_sampler::WaitSampler;
-use petal_model::stats::counters::Counters;
+use petal_record::counters::Counters;
 
 pub struct CounterReader {
     endpoint: Endpoint,

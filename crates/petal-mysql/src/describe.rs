@@ -17,8 +17,8 @@ use petal_engine::server::batch_loop::clock_resolution_ns;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::own_files;
-use petal_model::settings::LoopSide;
-use petal_model::stats::target::{DirectIo, Durability, IoEvents, Target, TargetDetails};
+use petal_record::target::{DirectIo, Durability, IoEvents, Target, TargetDetails};
+use petal_settings::LoopSide;
 
 /// The server's settings by name.
 pub type ServerSettings = BTreeMap<String, String>;

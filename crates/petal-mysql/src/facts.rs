@@ -3,7 +3,7 @@
 use super::client::{Client, Error};
 use super::describe::{ServerSettings, durability};
 use petal_engine::ServerFacts;
-use petal_model::stats::facts::{FactKind, FactValues};
+use petal_host::facts::{FactKind, FactValues};
 
 /// Variables that are the server's state, by how their names begin, and those of which each session
 /// of petal has its own value.

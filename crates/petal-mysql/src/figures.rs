@@ -6,7 +6,7 @@ use petal_engine::server::figure_table::{
     CountUnit, FigureEntry, FigureKind, FigureNeed, FigureSource, FigureTable, MILLISECOND,
     Picoseconds, ServerVersion, VersionRange, View, Work,
 };
-use petal_model::stats::counters::{CommonCounter, WaitClass};
+use petal_record::counters::{CommonCounter, WaitClass};
 
 const MARIADB: &str = "MariaDB";
 const MYSQL: &str = "MySQL";

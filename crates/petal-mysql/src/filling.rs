@@ -13,8 +13,8 @@ use super::page_layout::RowGroup;
 use super::schema;
 use petal_engine::Result;
 use petal_engine::server::loader::{Load, LoadState};
-use petal_model::workload::row::{COLUMNS, Filler, load_stamp};
-use petal_model::workload::scatter::Permutation;
+use petal_workload::row::{COLUMNS, Filler, load_stamp};
+use petal_workload::scatter::Permutation;
 
 /// Rows of one statement, fillers aside.
 const STATEMENT_ROWS: u64 = 64;

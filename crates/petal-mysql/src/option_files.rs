@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use petal_engine::{EngineError, Result};
-use petal_model::files;
-use petal_model::settings::trust;
+use petal_host::files;
+use petal_settings::trust;
 
 /// The system's files, in the order in which they are read: a later value counts.
 const SYSTEM_FILES: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "/etc/mysql/mariadb.cnf"];

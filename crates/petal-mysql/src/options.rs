@@ -10,7 +10,7 @@ use petal_engine::server::endpoint::{CONNECT_TIMEOUT_DEFAULT, host_and_port, is_
 use petal_engine::server::peer::PeerRule;
 use petal_engine::url_option::{Environment, UrlOptions};
 use petal_engine::{EngineError, Result};
-use petal_model::settings::url::{Secret, TargetUrl, UrlHost};
+use petal_settings::url::{Secret, TargetUrl, UrlHost};
 
 const OPTIONS: UrlOptions = UrlOptions("mysql");
 const PORT_DEFAULT: u16 = 3306;

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use petal_engine::server::row_layout::column_bytes;
 use petal_engine::{EngineError, Result};
-use petal_model::workload::row::COLUMNS;
+use petal_workload::row::COLUMNS;
 
 /// The smallest and the largest page.
 pub const PAGE_BYTES: RangeInclusive<u32> = 4096..=65536;

@@ -6,7 +6,7 @@ use mysql_async::Row;
 use super::client::{Client, Error};
 use super::errors::words;
 use super::schema;
-use petal_model::stats::target::PlanCheck;
+use petal_record::target::PlanCheck;
 
 /// ER_KEY_DOES_NOT_EXIST: a statement names an index that is not there.
 const NO_SUCH_INDEX: u16 = 1176;

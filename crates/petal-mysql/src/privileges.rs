@@ -10,7 +10,7 @@ use super::this_host::LocalMysql;
 use super::{schema, settle, trust};
 use petal_engine::Result;
 use petal_engine::server::own_files;
-use petal_model::stats::target::Privilege;
+use petal_record::target::Privilege;
 
 /// Statements of a load about a table that is not there. A server looks first whether the user may. They
 /// would change nothing in one of this name.

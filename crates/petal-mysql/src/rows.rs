@@ -9,7 +9,7 @@ use super::schema;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::row_layout::found_row;
 use petal_engine::{EngineError, FoundRow, Result, RowReader};
-use petal_model::workload::row::COLUMNS;
+use petal_workload::row::COLUMNS;
 
 pub struct MysqlRows {
     client: Client,

@@ -10,10 +10,10 @@ use petal_engine::server::failure::not_loaded;
 use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
 use petal_engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
 use petal_engine::{EngineError, LoadPlan, Result};
-use petal_model::numbers::whole;
-use petal_model::stats::COUNT_MAX;
-use petal_model::stats::target::LoadedSchema;
-use petal_model::workload::row::COLUMNS;
+use petal_host::COUNT_MAX;
+use petal_host::numbers::whole;
+use petal_record::target::LoadedSchema;
+use petal_workload::row::COLUMNS;
 
 /// Every table of petal's begins its comment with this.
 pub const MARK: &str = "petal test data";

@@ -13,8 +13,8 @@ use super::page_layout::PAGE_BYTES;
 use super::resets::{FILE_COUNTS, without_resets};
 use petal_engine::server::figure_table::{FigureNeed, Look, ServerVersion};
 use petal_engine::server::reset_watch::ResetWatch;
-use petal_model::stats::COUNT_MAX;
-use petal_model::stats::counters::Counters;
+use petal_host::COUNT_MAX;
+use petal_record::counters::Counters;
 
 /// Calls and times in picoseconds, by kind of file.
 const CALLS: &str = "\

@@ -10,8 +10,8 @@ use petal_engine::server_settings::{
     settings_locked,
 };
 use petal_engine::{EngineError, Result};
-use petal_model::files;
-use petal_model::stats::os::meminfo_bytes;
+use petal_host::files;
+use petal_host::os::meminfo_bytes;
 
 const LOCKING: &str = "locking the server's settings";
 /// Whether the lock is this connection's, and the connection that has it.

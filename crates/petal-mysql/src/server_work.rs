@@ -1,9 +1,9 @@
 //! The work of a whole server for all its users, for a profile: made of the counters that a run
 //! reads.
 
-use petal_model::stats::counters::Counters;
-use petal_model::stats::delta;
-use petal_model::stats::server_work::{ServerWork, WorkCount, WorkTime};
+use petal_host::delta;
+use petal_record::counters::Counters;
+use petal_record::server_work::{ServerWork, WorkCount, WorkTime};
 
 use super::figures::{LOG_EVENT, READ_EVENT};
 
@@ -62,7 +62,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use petal_model::stats::counters::IoCounts;
+    use petal_record::counters::IoCounts;
 
     #[test]
     fn pages_read_ahead_are_no_single_reads() {

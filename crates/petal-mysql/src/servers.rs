@@ -14,9 +14,9 @@ use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
 use petal_engine::url_option::process_environment;
 use petal_engine::{EngineError, Result};
-use petal_model::record::verification::Recovery;
-use petal_model::settings::Settings;
-use petal_model::stats::os::ServerProcesses;
+use petal_host::os::ServerProcesses;
+use petal_record::verification::Recovery;
+use petal_settings::Settings;
 
 /// The servers that the URL and SLOB's parameters name.
 pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {

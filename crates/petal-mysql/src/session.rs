@@ -10,7 +10,7 @@ use petal_engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use petal_engine::server::session::{Canceller, SessionControl};
 use petal_engine::server::sides::Side;
 use petal_engine::{Batch, Cancel, Result, Session, SessionError};
-use petal_model::workload::seat::Seat;
+use petal_workload::seat::Seat;
 
 pub struct MysqlSession {
     work: Work,

@@ -19,7 +19,7 @@ use petal_engine::server::failure::Failure;
 use petal_engine::server::per_schema::{PerSchema, SchemaWork as _};
 use petal_engine::server::sides::{LoopWork as _, Routine, SingleStatements, run_one};
 use petal_engine::{Batch, EngineError, Result, SessionError};
-use petal_model::workload::op::{Kind, Operation};
+use petal_workload::op::{Kind, Operation};
 
 /// The most operations of one call: the routine's texts stay short.
 const OPERATIONS_MAX: usize = 1000;

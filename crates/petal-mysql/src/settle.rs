@@ -8,7 +8,7 @@ use super::schema;
 use super::server_counters::history_length;
 use petal_engine::server::liveness;
 use petal_engine::{EngineError, Progress, ProgressUnit, Result, Stop};
-use petal_model::stats::target::Settled;
+use petal_record::target::Settled;
 
 /// An undo history of at most this many transactions counts as purged.
 const HISTORY_SETTLED: u64 = 100;

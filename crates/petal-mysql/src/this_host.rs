@@ -7,8 +7,8 @@ use super::client::Client;
 use super::connect::Endpoint;
 use super::schema;
 use petal_engine::server::own_files::{NO_PROCESS, OwnFiles};
-use petal_model::files;
-use petal_model::stats::os::{Began, ServerProcesses, number_inside, processes_named};
+use petal_host::files;
+use petal_host::os::{Began, ServerProcesses, number_inside, processes_named};
 
 const NAMES: [&str; 2] = ["mysqld", "mariadbd"];
 /// A server counts its time from a moment of its start.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::client::Client;
 use super::connect::Endpoint;
 use petal_engine::server::wait_sampler::{SampledEndpoint, SampledWait};
-use petal_model::stats::counters::WaitClass;
+use petal_record::counters::WaitClass;
 
 /// Commits, which wait for the log, with the binary log.
 pub const COMMIT_EVENT: &str = "commit: log wait";

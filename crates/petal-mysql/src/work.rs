@@ -21,7 +21,7 @@ use petal_engine::server::per_schema::{KnownSchemas, SchemaWork};
 use petal_engine::server::session::SessionControl;
 use petal_engine::server::wait_sampler::WaitSampler;
 use petal_engine::{INTERRUPTED, Result, SessionError};
-use petal_model::settings::{LoopSide, RedoStress};
+use petal_settings::{LoopSide, RedoStress};
 
 /// The code of an UPDATE that lost against another node's. petal's own UPDATEs take their locks in one
 /// order, so a deadlock on a node is such a conflict.

@@ -13,7 +13,7 @@ use super::meta::{cell, number};
 use super::sql;
 use petal_engine::in_use::DataUse;
 use petal_engine::{EngineError, Progress, ProgressUnit, Result, Stop};
-use petal_model::stats::target::Settled;
+use petal_record::target::Settled;
 
 /// ORA number if another session holds the lock.
 const BUSY: u32 = 54;

@@ -16,7 +16,7 @@ use petal_engine::costs::{
 };
 use petal_engine::server::failure::not_loaded;
 use petal_engine::{EngineError, Result};
-use petal_model::record::costs::{CostAccess, Price, PriceUnit};
+use petal_record::costs::{CostAccess, Price, PriceUnit};
 
 /// Rows, and so blocks, between two known row addresses of the scanned table.
 pub const ROWID_STEP: u64 = 16;

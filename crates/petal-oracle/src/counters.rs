@@ -12,7 +12,7 @@ use super::link::{Connector, Destination, LinkErrorKind, Row};
 use super::meta::{cell, count, number};
 use super::sql;
 use petal_engine::Result;
-use petal_model::stats::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
+use petal_record::counters::{CommonCounter, Counters, IoCounts, Wait, WaitClass};
 
 /// Names of the waits that every engine has.
 pub const READ_EVENT: &str = "db file sequential read";

@@ -12,10 +12,10 @@ use super::{advice, notable, sql};
 use petal_engine::Result;
 use petal_engine::server::batch_loop::clock_resolution_ns;
 use petal_engine::server::failure::none_loaded;
-use petal_model::settings::LoopSide;
-use petal_model::settings::table::support;
-use petal_model::stats::target::{Durability, IoEvents, PlanCheck, Target, TargetDetails};
-use petal_model::workload::row::changed_columns;
+use petal_record::target::{Durability, IoEvents, PlanCheck, Target, TargetDetails};
+use petal_settings::LoopSide;
+use petal_settings::table::support;
+use petal_workload::row::changed_columns;
 
 /// Buffer pool of a table that names none.
 const DEFAULT_POOL: &str = "DEFAULT";

@@ -9,7 +9,7 @@ use petal_engine::server::figure_table::{
     CountUnit, FigureEntry, FigureKind, FigureNeed, FigureSource, FigureTable, Look, MICROSECOND,
     ServerVersion, VersionRange, View, Work,
 };
-use petal_model::stats::counters::{CommonCounter, WaitClass};
+use petal_record::counters::{CommonCounter, WaitClass};
 
 const PRODUCT: &str = "Oracle Database";
 /// Every release that petal supports has all of them.

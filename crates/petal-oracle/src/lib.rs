@@ -79,17 +79,15 @@ use petal_engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, OwnReport, Placement, Progress, Result,
     RowReader, Server, Session, Stop,
 };
-use petal_model::record::server_report::ServerReport;
-use petal_model::settings::rules::SETUP_SCALE;
-use petal_model::settings::size::Extent;
-use petal_model::settings::table::{EngineSupport, support};
-use petal_model::settings::{LoopSide, Settings, StatisticsType};
-use petal_model::stats::counters::Counters;
-use petal_model::stats::server_work::ServerWork;
-use petal_model::stats::target::{
-    LoadFact, LoadedSchema, PlanCheck, Settled, Target, TargetDetails,
-};
-use petal_model::workload::seat::Seat;
+use petal_record::counters::Counters;
+use petal_record::server_report::ServerReport;
+use petal_record::server_work::ServerWork;
+use petal_record::target::{LoadFact, LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
+use petal_settings::rules::SETUP_SCALE;
+use petal_settings::size::Extent;
+use petal_settings::table::{EngineSupport, support};
+use petal_settings::{LoopSide, Settings, StatisticsType};
+use petal_workload::seat::Seat;
 use session::OracleSession;
 use sql::DataPlace;
 use timeouts::{TimedConnector, answered};

@@ -7,7 +7,7 @@
 //! path locks a table for one session, so ranges use plain INSERTs. Alternatively, the database
 //! copies the first schema.
 
-use petal_model::numbers::whole;
+use petal_host::numbers::whole;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,8 @@ use petal_engine::server::loader::{
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::row_layout::column_bytes;
 use petal_engine::{EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Result};
-use petal_model::workload::row::{COLUMNS, Filler, load_stamp};
-use petal_model::workload::scatter::Permutation;
+use petal_workload::row::{COLUMNS, Filler, load_stamp};
+use petal_workload::scatter::Permutation;
 
 /// Time for a cancelled statement of a load to end: it may undo the work of an hour.
 const KILL_AFTER: Duration = Duration::from_secs(15);
@@ -366,7 +366,7 @@ pub fn redo_advice(database: &mut Database) -> Vec<String> {
         && number(row, 1) > 0
     {
         let (groups, smallest) = (number(row, 0), number(row, 1));
-        let size = petal_model::numbers::bytes(smallest);
+        let size = petal_host::numbers::bytes(smallest);
         if smallest < LOG_BYTES_MIN {
             lines.push(format!(
                 "{groups} redo log groups, the smallest of {size}: logs under 1 GiB switch too \

@@ -9,8 +9,8 @@ use petal_engine::server::data_name::data_name;
 use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
 use petal_engine::server::row_layout::column_bytes;
 use petal_engine::{EngineError, LoadPlan, Result};
-use petal_model::stats::COUNT_MAX;
-use petal_model::stats::target::LoadedSchema;
+use petal_host::COUNT_MAX;
+use petal_record::target::LoadedSchema;
 
 /// View with the sizes of petal's own tables.
 pub const SEGMENTS: &str = "USER_SEGMENTS";
@@ -218,7 +218,7 @@ mod tests {
     fn a_row_leaves_room_in_its_block_and_none_for_a_second() {
         for block in [2048u32, 4096, 8192, 16384, 32768] {
             // Header, key with its length, and each column with its length.
-            let row = 3 + 8 + petal_model::workload::row::COLUMNS * (1 + column_bytes(block));
+            let row = 3 + 8 + petal_workload::row::COLUMNS * (1 + column_bytes(block));
             // Block header, transaction slots, table and row directory.
             let usable = block as usize - 120;
             assert!(row * 3 <= usable || block < 4096 && row * 2 <= usable, "{block}: {row}");

@@ -4,7 +4,7 @@ use super::database::Database;
 use super::link::BindValue;
 use super::meta::cell;
 use super::sql;
-use petal_model::stats::target::NotableSetting;
+use petal_record::target::NotableSetting;
 
 /// Returns every notable setting that the user may see. `parameters` are names and values of
 /// V$PARAMETER. `is_in_files` is true if the data are in files of a file system, not in ASM.

@@ -9,10 +9,10 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use petal_engine::server::endpoint::host_and_port;
 use petal_engine::url_option::{Environment, UrlOptions, process_environment};
 use petal_engine::{EngineError, Result};
-use petal_model::files::{self, OFlags};
-use petal_model::settings::printable::printable_line;
-use petal_model::settings::url::{Secret, TargetUrl, UrlHost, UrlServer};
-use petal_model::settings::{Endpoints, Settings};
+use petal_host::files::{self, OFlags};
+use petal_settings::printable::printable_line;
+use petal_settings::url::{Secret, TargetUrl, UrlHost, UrlServer};
+use petal_settings::{Endpoints, Settings};
 
 const PORT_DEFAULT: u16 = 1521;
 const PORT_TLS_DEFAULT: u16 = 2484;
@@ -361,7 +361,7 @@ fn ask_password(user: &str) -> Option<Secret> {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use petal_model::settings::url::TargetUrl;
+    use petal_settings::url::TargetUrl;
 
     /// Returns options of the alias `prod`, with `tns_admin` as the folder of its file.
     pub fn alias_options(tns_admin: &str) -> Options {

@@ -7,8 +7,8 @@ use super::link::{BindValue, Link, LinkError, Row};
 use super::meta::{cell, number};
 use super::{sql, statspack};
 use petal_engine::{EngineError, Result};
-use petal_model::record::server_report::{ReportContent, ServerReport};
-use petal_model::settings::StatisticsType;
+use petal_record::server_report::{ReportContent, ServerReport};
+use petal_settings::StatisticsType;
 
 /// Notice shown before the first AWR snapshot.
 pub const LICENCE: &str = "DATABASE_STATISTICS_TYPE=awr: AWR may be used only with a licence of \

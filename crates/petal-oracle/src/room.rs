@@ -6,9 +6,9 @@ use super::link::{BindValue, Row};
 use super::meta::{self, Tables, cell, count};
 use super::sql;
 use petal_engine::{EngineError, LoadPlan, Placement, Result};
-use petal_model::numbers::bytes;
-use petal_model::numbers::whole;
-use petal_model::stats::target::{LoadFact, LoadVerdict};
+use petal_host::numbers::bytes;
+use petal_host::numbers::whole;
+use petal_record::target::{LoadFact, LoadVerdict};
 
 /// Size of the undo tablespace below which petal warns.
 const UNDO_BYTES_MIN: u64 = 1 << 30;

@@ -1,9 +1,9 @@
 //! Work of whole instances for all their users, for a profile: computed from the counters that a
 //! run reads.
 
-use petal_model::stats::counters::Counters;
-use petal_model::stats::delta;
-use petal_model::stats::server_work::{ServerWork, WorkCount, WorkTime};
+use petal_host::delta;
+use petal_record::counters::Counters;
+use petal_record::server_work::{ServerWork, WorkCount, WorkTime};
 
 use super::counters::{CELL_READ_EVENT, LOG_EVENT, READ_EVENT, WRITE_EVENT};
 
@@ -57,7 +57,7 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::stats::counters::{Wait, WaitClass};
+    use petal_record::counters::{Wait, WaitClass};
 
     #[test]
     fn blocks_that_no_single_read_brought_came_in_several() {

@@ -21,7 +21,7 @@ use petal_engine::server::per_schema::KnownSchemas;
 use petal_engine::server::session::{ABORTED, Canceller, SessionControl};
 use petal_engine::server::sides::Side;
 use petal_engine::{Batch, Cancel, EngineError, Result, Session, SessionError};
-use petal_model::workload::seat::Seat;
+use petal_workload::seat::Seat;
 
 /// Time from a stop until a session aborts its operation before a run, when the runner does not.
 const ABORT_AFTER: Duration = Duration::from_secs(15);
@@ -247,10 +247,10 @@ mod tests {
     use petal_engine::server::meta_table::SchemaMeta;
     use petal_engine::server::scripted::operation;
     use petal_engine::{Outcomes, Stop};
-    use petal_model::settings::{LoopSide, RedoStress};
-    use petal_model::workload::op::Kind;
-    use petal_model::workload::row::Filler;
-    use petal_model::workload::seat::Role;
+    use petal_settings::{LoopSide, RedoStress};
+    use petal_workload::op::Kind;
+    use petal_workload::row::Filler;
+    use petal_workload::seat::Role;
     use std::sync::atomic::AtomicU8;
 
     #[test]

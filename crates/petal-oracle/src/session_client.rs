@@ -12,7 +12,7 @@ use petal_engine::server::per_schema::SchemaWork as _;
 use petal_engine::server::session::SessionControl;
 use petal_engine::server::sides::{LoopWork, Statements};
 use petal_engine::{CUT, Result};
-use petal_model::workload::op::Operation;
+use petal_workload::op::Operation;
 
 impl LoopWork for Work {
     type Statement = String;

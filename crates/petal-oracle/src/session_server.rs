@@ -18,7 +18,7 @@ use petal_engine::server::per_schema::SchemaWork as _;
 use petal_engine::server::row_layout::{STAMP_BYTES, split_stamp};
 use petal_engine::server::sides::Routine;
 use petal_engine::{Batch, Result, SessionError};
-use petal_model::workload::op::{Kind, Operation};
+use petal_workload::op::{Kind, Operation};
 
 /// Length of one operation in the block's text, in characters.
 pub const OPERATION_CHARACTERS: usize = 25;

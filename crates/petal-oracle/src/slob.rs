@@ -9,8 +9,8 @@ use super::sql;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::row_layout::COLUMN_BYTES;
 use petal_engine::{EngineError, Result};
-use petal_model::numbers::whole;
-use petal_model::workload::row::Filler;
+use petal_host::numbers::whole;
+use petal_workload::row::Filler;
 
 /// Section of `look.sql` with owner, name, bytes and blocks of SLOB's tables and indexes, if the
 /// user may see them.

@@ -7,7 +7,7 @@ use super::Tables;
 use super::errors::TRANSIENT;
 use petal_engine::server::data_name::{data_name, named};
 use petal_engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
-use petal_model::workload::row::{COLUMNS, STAMP_BYTES};
+use petal_workload::row::{COLUMNS, STAMP_BYTES};
 
 pub const LOAD: &str = include_str!("sql/load.sql");
 pub const LOOK: &str = include_str!("sql/look.sql");
@@ -270,8 +270,8 @@ fn sqlcodes(codes: &[&str]) -> String {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use petal_model::settings::RedoStress;
-    use petal_model::workload::row::changed_columns;
+    use petal_settings::RedoStress;
+    use petal_workload::row::changed_columns;
 
     /// Returns every statement that petal can send, filled in, by the name of its section: for a
     /// grammar check, and for people to read.

@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use super::link::{BindValue, Link, LinkError, Row};
 use super::meta::cell;
 use super::sql;
-use petal_model::stats::database_interval::{
-    DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitSum,
-};
+use petal_record::database_interval::{DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitSum};
 
 fn decimal(row: &Row, at: usize) -> f64 {
     cell(row, at).trim().parse().unwrap_or(0.0)

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use petal_model::files;
+use petal_host::files;
 
 /// An instance that runs on this host.
 #[derive(Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::options::Options;
 use petal_engine::{EngineError, Result};
-use petal_model::files;
+use petal_host::files;
 
 const FILE: &str = "tnsnames.ora";
 /// Maximum number of included files, which ends a circle of includes.

@@ -13,8 +13,8 @@ use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::per_schema::{KnownSchemas, SchemaWork};
 use petal_engine::server::session::SessionControl;
 use petal_engine::{Result, SessionError};
-use petal_model::settings::{LoopSide, RedoStress};
-use petal_model::workload::row::Filler;
+use petal_settings::{LoopSide, RedoStress};
+use petal_workload::row::Filler;
 
 /// Time from a stop until the driver itself breaks off an operation of a run.
 const CALL_GRACE: Duration = Duration::from_secs(6);

@@ -27,7 +27,7 @@ use petal_engine::server::password::{PASSWORD_HINT, PasswordCommand};
 use petal_engine::server::peer::PEER_HINT;
 use petal_engine::server::wait_monitor::{LockWait, WaitMonitor};
 use petal_engine::{Caller, EngineError, Result};
-use petal_model::settings::url::Secret;
+use petal_settings::url::Secret;
 
 /// The oldest server that has all that petal uses.
 const VERSION_MIN: u32 = 120_000;

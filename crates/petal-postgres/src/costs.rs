@@ -17,7 +17,7 @@ use petal_engine::costs::{
     CostFacts, CostProbes, CostRead, CostSession, CostStretch, PriceSetting,
 };
 use petal_engine::{EngineError, Result};
-use petal_model::record::costs::{CostAccess, FILTERS, Price, PriceUnit};
+use petal_record::costs::{CostAccess, FILTERS, Price, PriceUnit};
 
 /// The first server that reads a range of blocks by their numbers.
 const RANGE_VERSION_MIN: u32 = 140_000;

@@ -18,8 +18,8 @@ use petal_engine::server::data_name::named;
 use petal_engine::server::figure_table::{FigureNeed, Look, View};
 use petal_engine::server::reset_watch::{ResetWatch, SERVER};
 use petal_engine::server::wait_sampler::WaitSampler;
-use petal_model::stats::COUNT_MAX;
-use petal_model::stats::counters::{CommonCounter, Counters, IoCounts};
+use petal_host::COUNT_MAX;
+use petal_record::counters::{CommonCounter, Counters, IoCounts};
 
 /// Maximum delay until the statistics collector of 14 and before shows the sessions' reports.
 const COLLECTOR_DELAY: Duration = Duration::from_millis(600);

@@ -14,8 +14,8 @@ use petal_engine::server::batch_loop::clock_resolution_ns;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::server::own_files;
-use petal_model::settings::LoopSide;
-use petal_model::stats::target::{IoEvents, Target, TargetDetails};
+use petal_record::target::{IoEvents, Target, TargetDetails};
+use petal_settings::LoopSide;
 
 /// Settings of the server that decide durability, I/O and the figures.
 const SETTINGS: [&str; 30] = [

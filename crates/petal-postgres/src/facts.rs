@@ -7,8 +7,8 @@ use super::answer::pairs;
 use super::client::Client;
 use super::plan::{PRIVILEGED, session_settings};
 use petal_engine::{Result, ServerFacts};
-use petal_model::stats::facts::{FactKind, FactValues};
-use petal_model::stats::target::Durability;
+use petal_host::facts::{FactKind, FactValues};
+use petal_record::target::Durability;
 
 const ASKING: &str = "asking for its settings";
 

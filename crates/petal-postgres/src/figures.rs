@@ -6,7 +6,7 @@ use petal_engine::server::figure_table::{
     CountUnit, FigureEntry, FigureKind, FigureNeed, FigureSource, FigureTable, MICROSECOND,
     ServerVersion, VersionRange, View, Work,
 };
-use petal_model::stats::counters::{CommonCounter, WaitClass};
+use petal_record::counters::{CommonCounter, WaitClass};
 
 pub const PRODUCT: &str = "PostgreSQL";
 
@@ -596,7 +596,7 @@ pub static TABLE: FigureTable = FigureTable {
 mod tests {
     use super::*;
     use petal_engine::server::figure_table::{self, Look};
-    use petal_model::stats::counters::Wait;
+    use petal_record::counters::Wait;
     use std::collections::BTreeMap;
 
     const NUMBERS: [u32; 8] =

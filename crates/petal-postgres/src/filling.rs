@@ -6,7 +6,7 @@
 //!
 //! How far all loaders are: copying, then indexing and proving, with rate and time left.
 
-use petal_model::numbers::whole;
+use petal_host::numbers::whole;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -18,8 +18,8 @@ use super::schema;
 use petal_engine::server::loader::LoadState;
 use petal_engine::server::row_layout::column_bytes;
 use petal_engine::{EngineError, LoadPlan, Progress, ProgressUnit, Result};
-use petal_model::workload::row::{COLUMNS, Filler, load_stamp};
-use petal_model::workload::scatter::Permutation;
+use petal_workload::row::{COLUMNS, Filler, load_stamp};
+use petal_workload::scatter::Permutation;
 
 /// Bytes sent at once.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -85,16 +85,16 @@ use petal_engine::{
     Caller, Engine, EngineError, LoadPlan, LoadSummary, Placement, Progress, Result, RowReader,
     Server, ServerFacts, Session, Stop,
 };
-use petal_model::record::verification::Recovery;
-use petal_model::settings::table::{EngineSupport, support};
-use petal_model::settings::{LoopSide, Settings};
-use petal_model::stats::counters::{Counters, IoCounts};
-use petal_model::stats::os::ServerProcesses;
-use petal_model::stats::server_work::ServerWork;
-use petal_model::stats::target::{
+use petal_host::os::ServerProcesses;
+use petal_record::counters::{Counters, IoCounts};
+use petal_record::server_work::ServerWork;
+use petal_record::target::{
     LoadedSchema, PlanCheck, Privilege, ServerIdentity, Settled, Target, TargetDetails,
 };
-use petal_model::workload::seat::{Role, Seat};
+use petal_record::verification::Recovery;
+use petal_settings::table::{EngineSupport, support};
+use petal_settings::{LoopSide, Settings};
+use petal_workload::seat::{Role, Seat};
 use schema::relation_bytes;
 use servers::is_standby;
 use session::PostgresSession;

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use petal_engine::server::endpoint::host_and_port;
 use petal_engine::url_option::{Environment, UrlOptions};
 use petal_engine::{EngineError, Result};
-use petal_model::files;
-use petal_model::settings::trust;
-use petal_model::settings::url::UrlHost;
+use petal_host::files;
+use petal_settings::trust;
+use petal_settings::url::UrlHost;
 
 /// A server: a host and port, or a folder with a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]

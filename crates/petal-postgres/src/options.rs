@@ -14,8 +14,8 @@ use petal_engine::server::endpoint::CONNECT_TIMEOUT_DEFAULT;
 use petal_engine::server::peer::PeerRule;
 use petal_engine::url_option::{Environment, process_environment};
 use petal_engine::{EngineError, Result};
-use petal_model::files;
-use petal_model::settings::url::{Secret, TargetUrl, UrlHost, UrlServer};
+use petal_host::files;
+use petal_settings::url::{Secret, TargetUrl, UrlHost, UrlServer};
 
 /// The protection of a connection, by libpq's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The placement of rows in pages, by their addresses (`ctid`), read in the order of the pages.
 
-use petal_model::numbers::whole;
+use petal_host::numbers::whole;
 use std::io::{BufRead, Read as _};
 
 use super::client::{Client, Error};

@@ -8,7 +8,7 @@ use super::client::Client;
 
 use super::{neighbours, schema};
 use petal_engine::Result;
-use petal_model::stats::target::PlanCheck;
+use petal_record::target::PlanCheck;
 
 /// A session's own settings, by the server's names.
 pub fn session_settings(prefetch: u32) -> Vec<(&'static str, String)> {

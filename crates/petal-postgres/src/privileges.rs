@@ -9,7 +9,7 @@ use super::this_host::LocalPostgres;
 use super::{describe, long_work, plan, publications, rights, session_server};
 use petal_engine::Result;
 use petal_engine::server::own_files;
-use petal_model::stats::target::Privilege;
+use petal_record::target::Privilege;
 
 const READ_ONLY: &str =
     "take a primary, and a role and a database without default_transaction_read_only";

@@ -1,7 +1,7 @@
 //! The data's layout in SQL: names, tables, statements of the method, the routine's text; and a
 //! load's metadata in a schema's `petal_meta`, without which a schema is not petal's.
 
-use petal_model::numbers::whole;
+use petal_host::numbers::whole;
 use tokio_postgres::error::SqlState;
 
 use super::answer::{Columns as _, NonNegative, pairs};
@@ -12,7 +12,7 @@ use petal_engine::server::failure::not_loaded;
 use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
 use petal_engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
 use petal_engine::{EngineError, LoadPlan, Result};
-use petal_model::stats::target::LoadedSchema;
+use petal_record::target::LoadedSchema;
 
 /// Every schema of petal's begins its comment with this.
 pub const MARK: &str = "petal test data";
@@ -212,7 +212,7 @@ pub fn relation_bytes(client: &mut Client, relation: &str) -> Result<u64> {
 mod tests {
     use super::*;
     use petal_engine::server::row_layout::column_bytes;
-    use petal_model::workload::row::COLUMNS;
+    use petal_workload::row::COLUMNS;
 
     #[test]
     fn nothing_is_left_to_fill_in() {

@@ -12,8 +12,8 @@ use petal_engine::server_settings::{
     settings_locked,
 };
 use petal_engine::{EngineError, Result};
-use petal_model::files;
-use petal_model::stats::os::meminfo_bytes;
+use petal_host::files;
+use petal_host::os::meminfo_bytes;
 
 const READING: &str = "reading a setting of the server";
 

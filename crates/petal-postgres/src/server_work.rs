@@ -5,7 +5,7 @@ use super::answer::Columns as _;
 use super::connect::{Endpoint, server_version};
 use super::load;
 use petal_engine::Result;
-use petal_model::stats::server_work::{ServerWork, WorkCount, WorkTime};
+use petal_record::server_work::{ServerWork, WorkCount, WorkTime};
 
 /// First version that counts sequential scans of tables above a quarter of the cache, which read
 /// ahead into a ring.

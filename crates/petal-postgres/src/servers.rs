@@ -20,10 +20,10 @@ use petal_engine::server::room::{self, Need, RESERVE_BYTES};
 use petal_engine::server::servers::Servers;
 use petal_engine::url_option::process_environment;
 use petal_engine::{EngineError, Progress, ProgressUnit, Result, Stop};
-use petal_model::record::verification::Recovery;
-use petal_model::settings::Settings;
-use petal_model::stats::os::ServerProcesses;
-use petal_model::stats::target::Settled;
+use petal_host::os::ServerProcesses;
+use petal_record::target::Settled;
+use petal_record::verification::Recovery;
+use petal_settings::Settings;
 
 /// The servers that the URL and SLOB's parameters name; setup's may be the URL's own host.
 pub fn of_run(settings: &Settings) -> Result<Servers<Endpoint>> {

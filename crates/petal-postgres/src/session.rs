@@ -13,8 +13,8 @@ use petal_engine::server::per_schema::{KnownSchemas, SchemaWork as _};
 use petal_engine::server::session::{Canceller, SessionControl};
 use petal_engine::server::sides::Side;
 use petal_engine::{Batch, Cancel, Result, Session, SessionError};
-use petal_model::workload::op::Kind;
-use petal_model::workload::seat::Seat;
+use petal_workload::op::Kind;
+use petal_workload::seat::Seat;
 
 const FLUSH: &str = "SELECT pg_catalog.pg_stat_force_next_flush()";
 

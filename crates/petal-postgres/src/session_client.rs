@@ -14,7 +14,7 @@ use petal_engine::server::liveness::TimeoutPolicy;
 use petal_engine::server::per_schema::SchemaWork as _;
 use petal_engine::server::session::SessionControl;
 use petal_engine::server::sides::{LoopWork, Statements};
-use petal_model::workload::op::Operation;
+use petal_workload::op::Operation;
 
 const PREPARING: &str = "preparing statements";
 

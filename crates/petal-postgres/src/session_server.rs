@@ -22,7 +22,7 @@ use petal_engine::server::per_schema::{PerSchema, SchemaWork as _};
 use petal_engine::server::row_layout::split_stamp;
 use petal_engine::server::sides::Routine;
 use petal_engine::{Batch, EngineError, Result, SessionError};
-use petal_model::workload::op::{Kind, Operation};
+use petal_workload::op::{Kind, Operation};
 /// A routine's comment begins with this.
 const COMMENT: &str = "loop of petal, version ";
 

@@ -11,7 +11,7 @@ use super::schema;
 use petal_engine::Result;
 use petal_engine::server::data_name::named;
 use petal_engine::server::own_files::{NO_PROCESS, OwnFiles};
-use petal_model::stats::os::{Began, ServerProcesses};
+use petal_host::os::{Began, ServerProcesses};
 
 /// The log's folder in the data directory.
 const LOG_FOLDER: &str = "pg_wal";

@@ -8,7 +8,7 @@ use super::answer::{Columns as _, NonNegative};
 use super::client::Client;
 use super::connect::Endpoint;
 use petal_engine::server::wait_sampler::{SampledEndpoint, SampledWait};
-use petal_model::stats::counters::WaitClass;
+use petal_record::counters::WaitClass;
 
 /// The source of pg_stat_activity, without the names that it looks up for every session.
 const SAMPLE: &str = "SELECT coalesce(wait_event_type, ''), coalesce(wait_event, ''), \

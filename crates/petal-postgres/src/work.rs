@@ -22,7 +22,7 @@ use petal_engine::server::per_schema::{KnownSchemas, SchemaWork};
 use petal_engine::server::session::SessionControl;
 use petal_engine::server::wait_sampler::WaitSampler;
 use petal_engine::{INTERRUPTED, Result, SessionError};
-use petal_model::settings::{LoopSide, RedoStress};
+use petal_settings::{LoopSide, RedoStress};
 
 /// Serialization failure, deadlock, lock timeout: a session goes on after these.
 pub const TRANSIENT: &[&str] = &["40001", "40P01", LOCK_TIMEOUT];

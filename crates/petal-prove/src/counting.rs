@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use petal_engine::{Engine, endpoints};
-use petal_model::stats::counters::{Counters, IoCounts};
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::plan::Workload;
-use petal_model::workload::seat::{Role, Seat};
+use petal_record::counters::{Counters, IoCounts};
+use petal_workload::op::{Kind, Operation};
+use petal_workload::plan::Workload;
+use petal_workload::seat::{Role, Seat};
 
 use super::data::without_room;
 use super::{

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use petal_engine::{
     Engine, EngineError, LoadPlan, Placement, Progress, ProgressUnit, Silent, Stop,
 };
-use petal_model::stats::target::LoadedSchema;
-use petal_model::workload::plan::Workload;
-use petal_model::workload::seat::Role;
+use petal_record::target::LoadedSchema;
+use petal_workload::plan::Workload;
+use petal_workload::seat::Role;
 
 use super::{
     EXECUTE, Of as _, PromiseResult, Provable, ROWS, SCAN_ROWS, SCHEMAS, TriedPromise, Unproved,
@@ -179,10 +179,5 @@ pub fn errors_name_the_target_and_no_password(subject: &dyn Provable) -> Promise
 
 /// The plan of one schema of random text, which several connections load.
 pub fn in_ranges(plan: LoadPlan) -> LoadPlan {
-    LoadPlan {
-        schemas: vec![1],
-        degree: 4,
-        filler: petal_model::workload::row::Filler::Random,
-        ..plan
-    }
+    LoadPlan { schemas: vec![1], degree: 4, filler: petal_workload::row::Filler::Random, ..plan }
 }

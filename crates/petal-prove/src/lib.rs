@@ -20,11 +20,11 @@ use petal_engine::{
     Batch, CUT, Engine, EngineError, INTERRUPTED, LoadPlan, Outcome, Outcomes, Session,
     SessionError, Stop,
 };
-use petal_model::record::Run;
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::picker::Picker;
-use petal_model::workload::plan::Workload;
-use petal_model::workload::seat::{Role, Seat};
+use petal_record::Run;
+use petal_workload::op::{Kind, Operation};
+use petal_workload::picker::Picker;
+use petal_workload::plan::Workload;
+use petal_workload::seat::{Role, Seat};
 
 pub use counting::{
     counters_are_of_their_own_endpoint, counters_only_grow_and_agree_with_the_work,

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use petal_engine::threads::Thread;
 use petal_engine::{Batch, CUT, EngineError, Outcome, Outcomes, Stop};
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::plan::{HotKeys, Workload};
-use petal_model::workload::seat::Role;
+use petal_workload::op::{Kind, Operation};
+use petal_workload::plan::{HotKeys, Workload};
+use petal_workload::seat::Role;
 
 use super::{
     EXECUTE, Of as _, PromiseResult, Provable, ProvedRows, ROWS, SCAN_ROWS, TriedPromise, UNIT,

@@ -1,8 +1,8 @@
 //! Promises about whole runs of petal's.
 
 use petal_engine::Silent;
-use petal_model::record::{Rows, Run, SessionLost};
-use petal_model::stats::counters::CommonCounter;
+use petal_record::counters::CommonCounter;
+use petal_record::{Rows, Run, SessionLost};
 
 use super::counting::{Surroundings, within};
 use super::data::{in_ranges, placement_words};

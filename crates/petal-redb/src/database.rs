@@ -27,7 +27,7 @@ use petal_engine::keyed::session::KeyedDatabase;
 use petal_engine::keyed::writer::WriterLock;
 use petal_engine::on_path::{OnPath as _, unusable};
 use petal_engine::{EngineError, Placement, Result};
-use petal_model::workload::scatter::Permutation;
+use petal_workload::scatter::Permutation;
 
 /// A result of redb's.
 pub type Answer<T> = std::result::Result<T, redb::Error>;
@@ -134,7 +134,7 @@ impl OpenDatabase {
     pub fn open(shared: &Shared, schema: u32) -> Result<Self> {
         let path = shared.folder.loaded_file(schema)?;
         let file =
-            petal_model::files::open(&path, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK);
+            petal_host::files::open(&path, OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK);
         let file = Arc::new(file.on(&path)?);
         let held = "another program uses this database, and redb allows one at a time; wait until \
                     it is done, or stop it";

@@ -6,9 +6,8 @@ use super::layout;
 use petal_engine::keyed::meta::KeyedMeta;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::{LoadPlan, Needs, Result};
-use petal_model::settings::table::support;
-use petal_model::stats::devices;
-use petal_model::stats::target::{Durability, IoEvents, Target, TargetDetails};
+use petal_record::target::{Durability, IoEvents, Target, TargetDetails};
+use petal_settings::table::support;
 
 /// The version of redb that this petal is built with.
 const VERSION: &str = "4.6";
@@ -46,7 +45,7 @@ pub fn describe(shared: &Shared, metas: &[KeyedMeta]) -> Result<(Target, TargetD
             .about
             .compression_ratio(layout::column_bytes(first.about.block_bytes)),
         direct_io: Some(direct_io),
-        durability: Some(devices::durability_on(
+        durability: Some(petal_record::target::durability_on(
             &path,
             Durability { durable: true, setting: "durability=Immediate".to_owned() },
         )),

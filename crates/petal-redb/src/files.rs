@@ -17,7 +17,7 @@ use petal_engine::in_use::FileId;
 use petal_engine::keyed::folder::KeyedFormat;
 use petal_engine::keyed::meta::Notes;
 use petal_engine::{EngineError, Result};
-use petal_model::settings::table::{EngineSupport, support};
+use petal_settings::table::{EngineSupport, support};
 
 /// A database file.
 #[derive(Debug, Clone, Copy)]
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
     use petal_engine::LoadPlan;
     use petal_engine::keyed::meta::KeyedMeta;
-    use petal_model::workload::row::Filler;
+    use petal_workload::row::Filler;
 
     fn plan() -> LoadPlan {
         LoadPlan {

@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use petal_model::stats::counters::{CommonCounter, Counters, IoCounts};
-use petal_model::stats::event_stats::{
+use petal_record::counters::{CommonCounter, Counters, IoCounts};
+use petal_record::event_stats::{
     EventRecorder, EventStats, file_counts, plain_counts, timed_events,
 };
 

@@ -1,7 +1,7 @@
 //! The shape of the data: tables, a row's width, and the cache that a row needs. No database.
 
 use petal_engine::keyed::rows::KEY_BYTES;
-use petal_model::workload::row::COLUMNS;
+use petal_workload::row::COLUMNS;
 use redb::TableDefinition;
 
 /// A table from the number of a block to its row.

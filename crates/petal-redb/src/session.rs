@@ -12,9 +12,9 @@ use petal_engine::Result;
 use petal_engine::keyed::rows::{columns as keyed_columns, key_of};
 use petal_engine::keyed::session::{Cut, KeyedWork, NotDone};
 use petal_engine::server::row_layout::UpdateText;
-use petal_model::stats::event_stats::EventRecorder;
-use petal_model::workload::op::Operation;
-use petal_model::workload::row::changed_columns;
+use petal_record::event_stats::EventRecorder;
+use petal_workload::op::Operation;
+use petal_workload::row::changed_columns;
 
 /// The work of one session.
 pub struct RedbWork {

@@ -2,10 +2,10 @@
 
 use super::*;
 use petal_engine::{Batch, CUT, Outcomes, Silent};
-use petal_model::settings::url::TargetUrl;
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::row::Filler;
-use petal_model::workload::seat::Role;
+use petal_settings::url::TargetUrl;
+use petal_workload::op::{Kind, Operation};
+use petal_workload::row::Filler;
+use petal_workload::seat::Role;
 
 fn engine(folder: &tempfile::TempDir) -> Redb {
     let db = TargetUrl::parse(&format!("redb:{}", folder.path().join("data").display())).unwrap();

@@ -1,8 +1,8 @@
 //! The answer of a comparison or a history in a sentence.
 
+use petal_host::numbers::signed_percent;
 use petal_judge::compare::history::{FigureHistory, History, LevelChange};
 use petal_judge::compare::{Change, ComparedCell, Comparison, Significance};
-use petal_model::numbers::signed_percent;
 
 /// Differences that a sentence names.
 const NAMED_MAX: usize = 3;
@@ -188,7 +188,7 @@ fn changes_over_time(history: &History) -> String {
 mod tests {
     use super::*;
     use petal_judge::compare::{ComparedSide, Rules, compare};
-    use petal_model::record::observation::Observation;
+    use petal_record::observation::Observation;
 
     /// Runs of one cell with these figures.
     fn side(name: &str, piops: &[f64]) -> ComparedSide {

@@ -2,8 +2,8 @@
 
 use super::numbers::{bytes, decimal, micros, or_dash, whole};
 use super::table::{SCREEN_LINES, Table, fitting_paragraphs, line, paragraph};
-use petal_model::record::calibration::{Calibration, CurvePoint, LOG, MIX, READ, WRITE};
-use petal_model::stats::histogram::LatencySummary;
+use petal_host::histogram::LatencySummary;
+use petal_record::calibration::{Calibration, CurvePoint, LOG, MIX, READ, WRITE};
 
 /// Explanation of its figures.
 pub(super) const READING: &str = "us from submit to completion, petal's clock. Least and most are \

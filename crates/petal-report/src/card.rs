@@ -7,8 +7,8 @@ use super::records::ShownRecord;
 use super::sweep::load_unit;
 use super::table::markdown as cell;
 use petal_judge::petals::{PetalLine, Petals, Point};
-use petal_model::record::headline::AskedFor;
-use petal_model::settings::printable::printable_line;
+use petal_record::headline::AskedFor;
+use petal_settings::printable::printable_line;
 
 pub const SVG_NAME: &str = "card.svg";
 pub const MARKDOWN_NAME: &str = "card.md";
@@ -96,7 +96,7 @@ mod tests {
     use super::super::records;
     use super::super::sweep::tests::swept;
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn a_sweeps_card_names_its_highest_peak_and_its_platform() {

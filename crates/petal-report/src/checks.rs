@@ -76,8 +76,8 @@ fn word(verdict: CheckResult) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use petal_host::host::{HostDevice, HostFacts, IdleState, RaidResync};
     use petal_judge::host::check;
-    use petal_model::stats::host::{HostDevice, HostFacts, IdleState, RaidResync};
 
     fn good() -> HostFacts {
         HostFacts {

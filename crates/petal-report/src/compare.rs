@@ -13,7 +13,7 @@ use petal_judge::compare::{
 };
 use petal_judge::price::Cost;
 use petal_judge::significance::Method;
-use petal_model::record::Severity;
+use petal_record::Severity;
 
 /// Longest value in the table of differences; a longer one is cut.
 const VALUE_LETTERS_MAX: usize = 36;
@@ -389,8 +389,8 @@ fn csv_change(change: Option<&Change>) -> [String; 8] {
 mod tests {
     use super::*;
     use petal_judge::compare::{ComparedSide, Rules, compare, limits};
-    use petal_model::record::observation::metric;
-    use petal_model::record::plain_csv;
+    use petal_record::observation::metric;
+    use petal_record::plain_csv;
 
     const TWO_NODES: &str = include_str!("../../../tests/samples/compression-two-nodes.csv");
 
@@ -532,7 +532,7 @@ update_pct,metric,side,baseline_runs,baseline_mean,baseline_low,baseline_high,ru
     fn a_verdict_and_findings_come_before_the_figures() {
         let mut swept = super::super::sweep::tests::swept();
         for run in &mut swept.runs {
-            petal_model::record::fixture::read_through_page_cache(run);
+            petal_record::fixture::read_through_page_cache(run);
             petal_judge::conclude(run);
         }
         let side =

@@ -4,7 +4,7 @@
 use super::numbers::{bytes, counted, decimal, micros, or_dash, percent, whole};
 use super::table::{SCREEN_LINES, Table, WIDTH, columns, fitting_paragraphs, paragraph};
 use petal_judge::costs::{Priced, conditions, significant, time};
-use petal_model::record::costs::{
+use petal_record::costs::{
     CACHED_PCTS, CostAccess, CostCell, CostSample, Costs, FILTERS, Price, PriceUnit, PriceValue,
     PricedSetting,
 };

@@ -4,7 +4,7 @@ use super::numbers::{counted, decimal, or_dash};
 use super::table::{SCREEN_LINES, Table, fitting_paragraphs, paragraph};
 use petal_judge::costs::significant;
 use petal_judge::costs_compare::{CostsComparison, PriceChange, PriceRange};
-use petal_model::record::costs::{Costs, PriceUnit};
+use petal_record::costs::{Costs, PriceUnit};
 
 /// Warnings on the screen.
 const WARNINGS_MAX: usize = 4;

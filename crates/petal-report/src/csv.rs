@@ -4,10 +4,10 @@
 
 use super::csv_os::OsColumns;
 use super::exact_rows::ExactRows;
-use petal_model::record::{Run, Second};
-use petal_model::stats::counters::IoCounts;
-use petal_model::stats::histogram::LatencySummary;
-use petal_model::workload::op::Kind;
+use petal_host::histogram::LatencySummary;
+use petal_record::counters::IoCounts;
+use petal_record::{Run, Second};
+use petal_workload::op::Kind;
 
 type SecondField = fn(&Second) -> Option<String>;
 type LatencyFigure = fn(&LatencySummary) -> Option<f64>;
@@ -84,7 +84,7 @@ pub fn timeline(run: &Run) -> ExactRows<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn a_row_a_second_and_unknown_is_empty() {

@@ -1,11 +1,11 @@
 //! The columns of `timeline.csv` that the operating system fills: a tool's name, then the figure's
 //! name and unit as that tool prints it. docs/numbers.md describes every column.
 
-use petal_model::record::os::HostSeen;
-use petal_model::record::os_figures::CpuPercents;
-use petal_model::record::{Run, Second};
-use petal_model::stats::os::iostat::DeviceRates;
-use petal_model::stats::os::{DeviceUse, OsInterval};
+use petal_host::os::iostat::DeviceRates;
+use petal_host::os::{DeviceUse, OsInterval};
+use petal_record::os::HostSeen;
+use petal_record::os_figures::CpuPercents;
+use petal_record::{Run, Second};
 
 /// A figure of one interval, in the unit that its tool prints.
 type OsFigure = fn(&OsInterval) -> Option<f64>;
@@ -158,7 +158,7 @@ fn find<'a>(interval: &'a OsInterval, name: &str) -> Option<(&'a DeviceUse, f64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn every_column_is_described() {

@@ -3,7 +3,7 @@
 
 use csv::{Error, Writer};
 
-use petal_model::settings::printable::csv_cell;
+use petal_settings::printable::csv_cell;
 
 /// The names of columns, and their rows, made one at a time.
 pub struct ExactRows<'a> {

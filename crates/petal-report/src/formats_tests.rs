@@ -14,8 +14,8 @@ use super::markdown;
 use petal_judge::compare::history::{DAY, History, history};
 use petal_judge::compare::limits::{LimitOutcome, LimitResult, hold};
 use petal_judge::compare::{ComparedSide, Comparison, Rules, compare, label};
-use petal_model::record::observation::Observation;
-use petal_model::record::plain_csv;
+use petal_record::observation::Observation;
+use petal_record::plain_csv;
 
 const TWO_NODES: &str = include_str!("../../../tests/samples/compression-two-nodes.csv");
 
@@ -146,7 +146,7 @@ fn assert_valid(schema: &jsonschema::Validator, text: &str, headline: &str) {
 /// Judged runs of a night, with this share of the fixture's reads.
 fn judged(name: &str, night: usize, share: f64) -> ComparedSide {
     let of = |repeat: usize| {
-        let mut run = petal_model::record::fixture::mixed_run();
+        let mut run = petal_record::fixture::mixed_run();
         petal_judge::conclude(&mut run);
         let mut seen = Observation::of_run(&format!("{name}-r{repeat}"), Vec::new(), &run);
         let by = share * (1.0 + repeat as f64 / 1000.0);

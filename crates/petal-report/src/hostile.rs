@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::sweep::tests::swept;
 use super::{awr, compare, write_all, write_calibration, write_sweep};
 use petal_judge::compare as comparing;
-use petal_model::record::calibration::Calibration;
-use petal_model::record::sweep::{Axis, CellFailure, Swept};
-use petal_model::record::{RecordFolder, Run, fixture, plain_csv};
-use petal_model::settings::printable::printable;
+use petal_record::calibration::Calibration;
+use petal_record::sweep::{Axis, CellFailure, Swept};
+use petal_record::{RecordFolder, Run, fixture, plain_csv};
+use petal_settings::printable::printable;
 
 pub(super) const HOSTILE: &str = "=cmd|' /C calc'!A0\u{1b}]0;x\u{7}\u{1b}[2J\u{9b}31m\u{202e}\r\nforged: line\
                                   </title><script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{";

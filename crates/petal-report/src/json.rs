@@ -1,4 +1,4 @@
-//! The summary that `petal run --json` prints: exactly [`Summary`](petal_model::record::Summary),
+//! The summary that `petal run --json` prints: exactly [`Summary`](petal_record::Summary),
 //! of which docs/petal-run.schema.json is the contract.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,11 +10,11 @@ use petal_judge::break_point::{self, BreakPoint, LoadStep};
 use petal_judge::compare::limits::LimitResult;
 use petal_judge::next_cell::{RepeatedCell, within_latency};
 use petal_judge::petals::Petals;
-use petal_model::record::observation::Observation;
-use petal_model::record::sweep::{PEAK_RUN, SweepCell, Swept};
-use petal_model::record::{Run, Summary};
-use petal_model::settings::objective::Objective;
-use petal_model::stats::server_work::WorkCount;
+use petal_record::observation::Observation;
+use petal_record::server_work::WorkCount;
+use petal_record::sweep::{PEAK_RUN, SweepCell, Swept};
+use petal_record::{Run, Summary};
+use petal_settings::objective::Objective;
 
 /// A value, indented, with a line's end.
 pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
@@ -163,11 +163,11 @@ pub fn petals(petals: &Petals) -> Result<String, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::Status;
-    use petal_model::record::driver_hosts::HostRun;
-    use petal_model::record::fixture;
-    use petal_model::record::sweep_design::Design;
-    use petal_model::record::written::WrittenBytes;
+    use petal_record::Status;
+    use petal_record::driver_hosts::HostRun;
+    use petal_record::fixture;
+    use petal_record::sweep_design::Design;
+    use petal_record::written::WrittenBytes;
     use serde_json::Value;
 
     const SCHEMA: &str = include_str!("../../../docs/petal-run.schema.json");

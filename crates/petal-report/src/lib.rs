@@ -46,17 +46,17 @@ mod widths_tests;
 #[cfg(feature = "xlsx")]
 pub mod workbook;
 
-pub use petal_model::numbers;
+pub use petal_host::numbers;
 
 use petal_judge::break_point::{self, BreakPoint};
 use petal_judge::distinct;
 use petal_judge::petals::Petals;
-use petal_model::record::calibration::Calibration;
-use petal_model::record::costs::Costs;
-use petal_model::record::sweep::Swept;
-use petal_model::record::{self, RecordError, RecordFolder, Run, latency_log};
-use petal_model::settings::objective::Objective;
-use petal_model::settings::printable::printable;
+use petal_record::calibration::Calibration;
+use petal_record::costs::Costs;
+use petal_record::sweep::Swept;
+use petal_record::{self as record, RecordError, RecordFolder, Run, latency_log};
+use petal_settings::objective::Objective;
+use petal_settings::printable::printable;
 use std::path::{Path, PathBuf};
 
 pub const TEXT_NAME: &str = "report.txt";
@@ -175,7 +175,7 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
     use std::fs;
 
     #[test]

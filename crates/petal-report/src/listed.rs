@@ -7,12 +7,12 @@ use super::numbers::{UNKNOWN, counted, or_dash};
 use super::records::ShownRecord;
 use super::table::paragraph;
 use petal_judge::distinct;
-use petal_model::record::calibration::Calibration;
-use petal_model::record::conclusions::limit_clause;
-use petal_model::record::costs::Costs;
-use petal_model::record::observation::metric;
-use petal_model::record::sweep::Swept;
-use petal_model::record::{Run, as_text};
+use petal_record::calibration::Calibration;
+use petal_record::conclusions::limit_clause;
+use petal_record::costs::Costs;
+use petal_record::observation::metric;
+use petal_record::sweep::Swept;
+use petal_record::{Run, as_text};
 
 /// Settings that are drawn, named or counted for each run: a difference means nothing.
 const NOT_SHOWN: [&str; 5] = ["seed", "out", "repeats", "until_steady", "external_script"];
@@ -179,7 +179,7 @@ pub fn differing(listed: &[ListedRecord]) -> BTreeSet<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn settings_that_all_records_share_are_left_out() {

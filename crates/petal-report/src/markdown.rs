@@ -6,10 +6,10 @@ use super::compare::{cells_with, difference_table, limit_table, side_findings, s
 use super::history::{shifted, title, trend};
 use super::numbers::{or_dash, rate};
 use super::table::{Table, markdown};
+use petal_host::numbers::signed_percent;
 use petal_judge::compare::history::History;
 use petal_judge::compare::limits::LimitResult;
 use petal_judge::compare::{Comparison, ComparisonVerdict, label};
-use petal_model::numbers::signed_percent;
 
 /// Rows of the table that is not folded.
 const ROWS_MAX: usize = 16;

@@ -91,7 +91,7 @@ pub fn of_history(history: &History, held: &[LimitResult]) -> String {
 mod tests {
     use super::*;
     use petal_judge::compare::{ComparedSide, Rules, compare};
-    use petal_model::record::observation::Observation;
+    use petal_record::observation::Observation;
 
     #[test]
     fn a_narrow_comparison_has_each_column_once() {

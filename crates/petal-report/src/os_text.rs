@@ -7,12 +7,12 @@ use time::{OffsetDateTime, UtcDateTime};
 
 use super::csv_os;
 use super::numbers::or_dash;
-use petal_model::record::os::{HostSeen, SecondSeen};
-use petal_model::record::os_figures::CpuPercents;
-use petal_model::record::{Run, moment};
-use petal_model::settings::printable::printable_line;
-use petal_model::stats::os::iostat::DeviceRates;
-use petal_model::stats::os::{CpuTicks, DeviceUse, OsInterval};
+use petal_host::os::iostat::DeviceRates;
+use petal_host::os::{CpuTicks, DeviceUse, OsInterval};
+use petal_record::os::{HostSeen, SecondSeen};
+use petal_record::os_figures::CpuPercents;
+use petal_record::{Run, moment};
+use petal_settings::printable::printable_line;
 
 /// Number of lines after which vmstat repeats its heading.
 const VMSTAT_LINES: usize = 24;
@@ -183,7 +183,7 @@ fn percents(ticks: Option<CpuTicks>) -> [Option<f64>; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn seconds_are_as_the_tools_write_them() {

@@ -9,9 +9,9 @@ use super::table::{self, Cell, Table, paragraph};
 use super::text::{bullets, caveats, section};
 use petal_judge::petals::{Estimate, PetalLine, Petals};
 use petal_judge::price;
-use petal_model::record::conclusions::limit_clause;
-use petal_model::record::headline::AskedFor;
-use petal_model::settings::objective::Objective;
+use petal_record::conclusions::limit_clause;
+use petal_record::headline::AskedFor;
+use petal_settings::objective::Objective;
 
 /// Describes one sweep or table alone, without settings that it may not have.
 pub fn alone(name: &str, petals: &Petals, objective: Option<&Objective>) -> String {
@@ -182,7 +182,7 @@ fn marks(line: &PetalLine, at: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::plain_csv;
+    use petal_record::plain_csv;
 
     #[test]
     fn a_published_line() {

@@ -3,8 +3,8 @@
 
 use super::numbers::{counted, decimal, micros, or_dash, rate, whole};
 use super::table::{Table, line, paragraph};
-use petal_model::record::profile::{Profile, ProfileInterval};
-use petal_model::stats::server_work::{WorkCount, WorkTime};
+use petal_record::profile::{Profile, ProfileInterval};
+use petal_record::server_work::{WorkCount, WorkTime};
 
 const GAPS_SHOWN: usize = 12;
 

@@ -7,10 +7,10 @@ use super::distinct;
 use super::numbers::{micros, or_dash, rate};
 use super::table::{Cell, SCREEN_LINES, Table, fitting, paragraph, rest};
 use petal_judge::petals::{PetalLine, Petals};
-use petal_model::record::observation::{Observation, metric};
-use petal_model::record::sweep::Swept;
-use petal_model::record::{Run, as_text};
-use petal_model::settings::objective::Objective;
+use petal_record::observation::{Observation, metric};
+use petal_record::sweep::Swept;
+use petal_record::{Run, as_text};
+use petal_settings::objective::Objective;
 
 /// A record, or several runs as one.
 pub struct ShownRecord {
@@ -139,12 +139,12 @@ pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<Sh
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn a_run_whose_figures_do_not_count_is_in_no_line_and_is_named() {
         let mut runs = [("a", fixture::mixed_run()), ("b", fixture::mixed_run())];
-        runs[1].1.summary.status = petal_model::record::Status::Failed;
+        runs[1].1.summary.status = petal_record::Status::Failed;
         let runs = runs.map(|(name, run)| (name.to_owned(), run));
         assert_eq!(left_out(&runs), ["b (it failed)"]);
         let shown = of_runs(&runs, None);

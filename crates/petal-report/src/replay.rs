@@ -8,10 +8,10 @@ use super::table::{SCREEN_LINES, Table, fitting, fitting_paragraphs, line, parag
 use petal_judge::break_point::{BreakPoint, LoadHeld, LoadStep, load_held};
 use petal_judge::replay::ReplayPlan;
 use petal_judge::replay::delivered::{Delivered, delivered, scale_of};
-use petal_model::record::Run;
-use petal_model::record::replay::ReplayOf;
-use petal_model::settings::objective::Objective;
-use petal_model::stats::server_work::WorkCount;
+use petal_record::Run;
+use petal_record::replay::ReplayOf;
+use petal_record::server_work::WorkCount;
+use petal_settings::objective::Objective;
 
 /// A plan, before its run.
 pub fn plan(plan: &ReplayPlan) -> String {

@@ -1,7 +1,7 @@
 //! Names the layer of a section's figures, in words. On the bare device there is no database to
 //! name: petal itself reads, writes, logs and reports.
 
-use petal_model::record::Run;
+use petal_record::Run;
 
 pub(super) struct FigureSources {
     /// Name of a layer's row, above the device.

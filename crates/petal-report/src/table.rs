@@ -4,9 +4,9 @@
 use std::borrow::Cow;
 use std::cell::Cell as Shared;
 
-use petal_model::numbers::{UNKNOWN, counted};
-use petal_model::settings::paragraph;
-use petal_model::settings::printable::printable_line;
+use petal_host::numbers::{UNKNOWN, counted};
+use petal_settings::paragraph;
+use petal_settings::printable::printable_line;
 
 /// Columns of a line of words in a file or a pipe, and the most on a terminal.
 pub const WIDTH: usize = 100;

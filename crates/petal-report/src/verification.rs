@@ -2,7 +2,7 @@
 
 use super::numbers::{decimal, whole};
 use super::table::{SCREEN_LINES, fitting, paragraph};
-use petal_model::record::verification::{LISTED_MAX, Verification};
+use petal_record::verification::{LISTED_MAX, Verification};
 
 /// The whole report.
 pub fn text(found: &Verification) -> String {
@@ -181,7 +181,7 @@ fn notes(found: &Verification) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::verification::{BadRow, FORMAT, LostRow, Recovery};
+    use petal_record::verification::{BadRow, FORMAT, LostRow, Recovery};
 
     fn kept() -> Verification {
         Verification {

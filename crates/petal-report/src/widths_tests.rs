@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use petal_awr::samples::{SAMPLES, sample};
+use petal_host::host::{HostDevice, HostFacts};
 use petal_judge::compare::history::{DAY, history};
 use petal_judge::compare::limits::hold;
 use petal_judge::compare::{ComparedSide, Comparison, Rules, compare};
 use petal_judge::petals::Petals;
 use petal_judge::{break_point, host, predict};
-use petal_model::record::connections::Outage;
-use petal_model::record::costs::Costs;
-use petal_model::record::{Run, fixture, observation::Observation, plain_csv};
-use petal_model::stats::host::{HostDevice, HostFacts};
+use petal_record::connections::Outage;
+use petal_record::costs::Costs;
+use petal_record::{Run, fixture, observation::Observation, plain_csv};
 
 use super::table::within;
 use super::{
@@ -68,7 +68,7 @@ fn runs() -> BTreeMap<&'static str, Run> {
     disturbed.summary.outages = Some(vec![outage; 2]);
     let dir = tempfile::tempdir().unwrap();
     fixture::killed_run(dir.path(), 4);
-    let killed = petal_model::record::load(dir.path()).unwrap();
+    let killed = petal_record::load(dir.path()).unwrap();
     let neighbour = super::run::interference::fixture();
     [("run", timed), ("outages", disturbed), ("killed", killed), ("neighbour", neighbour)]
         .map(|(name, run)| (name, judged(run)))

@@ -12,8 +12,8 @@ use super::numbers::exact;
 use petal_awr::report::Report;
 use petal_judge::awr::observation::observation;
 use petal_judge::petals::{Estimate, PetalLine, Petals, Point};
-use petal_model::record::Run;
-use petal_model::record::observation::Observation;
+use petal_record::Run;
+use petal_record::observation::Observation;
 
 /// A sheet: a name, the names of its columns, its rows.
 struct Sheet {

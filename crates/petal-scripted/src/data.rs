@@ -18,11 +18,11 @@ use petal_engine::server::row_layout::{UpdateText, column_bytes, found_row};
 use petal_engine::{
     EngineError, FoundRow, LoadSummary, LoadedSchemaSummary, Placement, Result, RowReader,
 };
-use petal_model::files::{self, OFlags};
-use petal_model::settings::table::{EngineSupport, support};
-use petal_model::stats::target::LoadedSchema;
-use petal_model::workload::row::{COLUMNS, Filler};
-use petal_model::workload::scatter::Permutation;
+use petal_host::files::{self, OFlags};
+use petal_record::target::LoadedSchema;
+use petal_settings::table::{EngineSupport, support};
+use petal_workload::row::{COLUMNS, Filler};
+use petal_workload::scatter::Permutation;
 
 /// Beginning of a schema file, followed by the fields of [`Header`].
 const MARK: &[u8; 16] = b"petal, scripted\n";

@@ -14,13 +14,13 @@ use petal_engine::{
     Batch, Cancel, Engine, EngineError, LoadPlan, LoadSummary, Needs, Outcome, Outcomes, Placement,
     Progress, Result, RowReader, Server, Session, SessionError, Stop,
 };
-use petal_model::files;
-use petal_model::settings::table::EngineSupport;
-use petal_model::stats::counters::Counters;
-use petal_model::stats::server_work::ServerWork;
-use petal_model::stats::target::{LoadedSchema, Settled, Target, TargetDetails};
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::seat::Seat;
+use petal_host::files;
+use petal_record::counters::Counters;
+use petal_record::server_work::ServerWork;
+use petal_record::target::{LoadedSchema, Settled, Target, TargetDetails};
+use petal_settings::table::EngineSupport;
+use petal_workload::op::{Kind, Operation};
+use petal_workload::seat::Seat;
 
 /// Commits of all engines in this process.
 static COMMITS: AtomicU64 = AtomicU64::new(0);

@@ -34,17 +34,15 @@ use petal_engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
     Server, Session, Stop,
 };
-use petal_model::settings::Settings;
-use petal_model::settings::table::EngineSupport;
-use petal_model::settings::table::support::SCRIPTED;
-use petal_model::stats::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
-use petal_model::stats::histogram::Latencies;
-use petal_model::stats::server_work::ServerWork;
-use petal_model::stats::target::{
-    Durability, IoEvents, LoadedSchema, Settled, Target, TargetDetails,
-};
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::seat::Seat;
+use petal_host::histogram::Latencies;
+use petal_record::counters::{Counters, IoCounts, Wait, WaitClass, WaitSource};
+use petal_record::server_work::ServerWork;
+use petal_record::target::{Durability, IoEvents, LoadedSchema, Settled, Target, TargetDetails};
+use petal_settings::Settings;
+use petal_settings::table::EngineSupport;
+use petal_settings::table::support::SCRIPTED;
+use petal_workload::op::{Kind, Operation};
+use petal_workload::seat::Seat;
 
 /// Latencies and faults of a scripted target.
 #[derive(Debug, Clone, Default)]

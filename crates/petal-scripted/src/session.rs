@@ -12,8 +12,8 @@ use super::data::{self, SchemaFile};
 use super::lies::Lie;
 use super::{Fault, Script, ScriptedData, ScriptedTotals};
 use petal_engine::{Batch, CUT, Cancel, Outcome, Session, SessionError, Stop};
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::seat::Seat;
+use petal_workload::op::{Kind, Operation};
+use petal_workload::seat::Seat;
 
 #[derive(Default)]
 struct UnflushedCounts {

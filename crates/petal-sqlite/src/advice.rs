@@ -1,6 +1,6 @@
 //! Advice for findings about SQLite, as sentences for the record.
 
-use petal_model::stats::target::Advice;
+use petal_record::target::Advice;
 
 pub fn advice() -> Advice {
     let some = |text: &str| Some(text.to_owned());

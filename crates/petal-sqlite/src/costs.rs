@@ -18,7 +18,7 @@ use petal_engine::costs::{
     COST_SCHEMAS, CostFacts, CostProbes, CostRead, CostSession, CostStretch,
 };
 use petal_engine::{EngineError, Result};
-use petal_model::record::costs::{CostAccess, FILTERS};
+use petal_record::costs::{CostAccess, FILTERS};
 
 /// Cache of each connection unless the URL says another: room for the upper levels of a large table.
 const CACHE_BYTES: u64 = 32 << 20;

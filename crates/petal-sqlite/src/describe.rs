@@ -11,12 +11,11 @@ use super::{advice, direct, plan};
 use petal_engine::on_path::OnPath;
 use petal_engine::server::failure::none_loaded;
 use petal_engine::{LoadPlan, Needs, Result};
-use petal_model::numbers::whole;
-use petal_model::settings::size::format_bytes;
-use petal_model::settings::table::support;
-use petal_model::stats::compression;
-use petal_model::stats::devices;
-use petal_model::stats::target::{DirectIo, Durability, IoEvents, Target, TargetDetails};
+use petal_host::numbers::whole;
+use petal_record::target::{DirectIo, Durability, IoEvents, Target, TargetDetails};
+use petal_settings::size::format_bytes;
+use petal_settings::table::support;
+use petal_workload::compression;
 
 /// Describes the files of `metas`, which must be the run's files.
 pub fn describe(
@@ -51,7 +50,7 @@ pub fn describe(
         plan: plan::check(&shared.folder, metas.iter().map(|meta| meta.about.schema))?,
         compression_ratio: compression::ratio(&sample_blocks(&path, first)),
         direct_io: Some(direct_io),
-        durability: Some(devices::durability_on(
+        durability: Some(petal_record::target::durability_on(
             &path,
             Durability {
                 durable: synchronous.is_durable(),

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 pub use petal_engine::direct_file::DirectFile;
 use petal_engine::direct_file::{self, NotDirect};
 pub use petal_engine::in_use::FileId;
-use petal_model::files;
+use petal_host::files;
 
 #[derive(Default)]
 struct SharedFile {

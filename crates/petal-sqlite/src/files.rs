@@ -17,8 +17,8 @@ use petal_engine::file_set::{FileFormat, FileOwner, FileSet};
 use petal_engine::in_use::unlink_same;
 use petal_engine::on_path::OnPath;
 use petal_engine::{EngineError, Result};
-use petal_model::files;
-use petal_model::settings::table::{EngineSupport, support};
+use petal_host::files;
+use petal_settings::table::{EngineSupport, support};
 
 /// The folder of a target.
 pub type TargetFolder = FileSet<SqliteFormat>;

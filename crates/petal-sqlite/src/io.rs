@@ -1,6 +1,6 @@
 //! Events of the VFS shim, in safe code: kinds, a recorder per connection, and statistics.
 //!
-//! [`petal_model::stats::event_stats`] keeps and folds them. Nothing here knows SQLite's types.
+//! [`petal_record::event_stats`] keeps and folds them. Nothing here knows SQLite's types.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use petal_engine::perturbation::Perturbation;
-use petal_model::stats::counters::{CommonCounter, Counters, FileCounts, IoCounts};
-use petal_model::stats::event_stats::{self, EventStats, EventTotals, plain_counts, timed_events};
+use petal_record::counters::{CommonCounter, Counters, FileCounts, IoCounts};
+use petal_record::event_stats::{self, EventStats, EventTotals, plain_counts, timed_events};
 
 /// The kind of connection that does the I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The shape of the data: a row's width, its SQL, a session's cache. No connection.
 
 use petal_engine::server::row_layout::{ALL_COLUMNS, each_column, row_columns};
-use petal_model::settings::RedoStress;
-use petal_model::workload::row::{COLUMNS, changed_columns};
+use petal_settings::RedoStress;
+use petal_workload::row::{COLUMNS, changed_columns};
 
 /// The application ID in the header of every petal database file: `petl`.
 pub const APPLICATION_ID: u32 = 0x7065_746C;

@@ -36,7 +36,7 @@ mod writer_queue;
 #[cfg(test)]
 mod tests;
 
-use petal_model::numbers::whole;
+use petal_host::numbers::whole;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -58,11 +58,11 @@ use petal_engine::{
     Engine, EngineError, LoadPlan, LoadSummary, Needs, Placement, Progress, Result, RowReader,
     Session, Stop,
 };
-use petal_model::settings::table::{EngineSupport, support};
-use petal_model::settings::{RedoStress, Settings};
-use petal_model::stats::counters::Counters;
-use petal_model::stats::target::{LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
-use petal_model::workload::seat::Seat;
+use petal_record::counters::Counters;
+use petal_record::target::{LoadedSchema, PlanCheck, Settled, Target, TargetDetails};
+use petal_settings::table::{EngineSupport, support};
+use petal_settings::{RedoStress, Settings};
+use petal_workload::seat::Seat;
 use session::SqliteSession;
 use writer_queue::WriterQueue;
 

@@ -18,8 +18,8 @@ use petal_engine::on_path::OnPath;
 use petal_engine::server::loader::{self, Load, LoadState, ProvedSchema};
 use petal_engine::server::meta_table::SchemaMeta;
 use petal_engine::{EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Result};
-use petal_model::workload::row::{COLUMNS, load_stamp};
-use petal_model::workload::scatter::Permutation;
+use petal_workload::row::{COLUMNS, load_stamp};
+use petal_workload::scatter::Permutation;
 
 /// Rows between two looks at the stop flag.
 const ROWS_PER_STEP: u64 = 256;

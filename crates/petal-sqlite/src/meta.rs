@@ -1,6 +1,6 @@
 //! petal_meta, which a load leaves in each file, and the check of a file before it is used.
 
-use petal_model::numbers::whole;
+use petal_host::numbers::whole;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::io::IoContext;
 use petal_engine::on_path::OnPath;
 use petal_engine::server::meta_table::{MetaValues, SchemaMeta};
 use petal_engine::{EngineError, LoadPlan, Result};
-use petal_model::stats::target::LoadedSchema;
+use petal_record::target::LoadedSchema;
 
 /// Whether the index is unique, which SQLite's files do not say.
 const UNIQUE_INDEX: &str = "unique_index";
@@ -117,7 +117,7 @@ fn values(connection: &Connection) -> rusqlite::Result<BTreeMap<String, String>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::workload::row::Filler;
+    use petal_workload::row::Filler;
     use proptest::prelude::*;
 
     proptest! {

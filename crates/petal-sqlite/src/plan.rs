@@ -6,7 +6,7 @@ use super::connection::{AtFile as _, open_now};
 use super::files::TargetFolder;
 use super::layout;
 use petal_engine::Result;
-use petal_model::stats::target::PlanCheck;
+use petal_record::target::PlanCheck;
 
 /// The plans in the files of the schemas: one that is not as meant, else the first.
 pub fn check(

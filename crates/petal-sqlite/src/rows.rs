@@ -11,7 +11,7 @@ use super::layout;
 use super::meta::FileMeta;
 use petal_engine::server::row_layout::found_row;
 use petal_engine::{FoundRow, Result, RowReader};
-use petal_model::workload::row::COLUMNS;
+use petal_workload::row::COLUMNS;
 
 pub struct SqliteRows {
     connection: Connection,

@@ -19,8 +19,8 @@ use petal_engine::server::failure::Failure;
 use petal_engine::server::row_layout::UpdateText;
 use petal_engine::server::statement_loop;
 use petal_engine::{Batch, CUT, Cancel, EngineError, Result, Session, SessionError, Stop};
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::row::changed_columns;
+use petal_workload::op::{Kind, Operation};
+use petal_workload::row::changed_columns;
 
 /// The code of an operation that did not get the writer lock.
 const BUSY: &str = "busy";

@@ -12,9 +12,9 @@ use tempfile::TempDir;
 use super::io::Count;
 use super::*;
 use petal_engine::{Batch, CUT, Outcomes, ProgressUnit, Silent};
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::row::Filler;
-use petal_model::workload::seat::Role;
+use petal_workload::op::{Kind, Operation};
+use petal_workload::row::Filler;
+use petal_workload::seat::Role;
 
 /// A folder below the build folder, which is on a real file system; /tmp may be memory.
 fn folder() -> TempDir {
@@ -342,7 +342,7 @@ fn a_truncated_file_is_named_with_what_is_wrong() {
     assert!(matches!(error, EngineError::Data(_)));
     let text = error.to_string();
     assert!(
-        text.contains("petal1.db") && text.contains(&petal_model::numbers::whole(bytes)),
+        text.contains("petal1.db") && text.contains(&petal_host::numbers::whole(bytes)),
         "{text}"
     );
     assert!(text.contains("petal setup --replace") && text.contains("petal drop"), "{text}");
@@ -680,7 +680,7 @@ fn a_read_costs_one_block_with_the_default_cache() {
     let engine = Sqlite::open(&settings).unwrap();
     engine.load(&plan(8192, 8192), &Silent, &unlimited()).unwrap();
     let mut session = engine.connect(seat(1, 1)).unwrap();
-    let starts = petal_model::workload::scatter::Permutation::new(8192 - 63, 3);
+    let starts = petal_workload::scatter::Permutation::new(8192 - 63, 3);
     let batch: Vec<Operation> =
         (0..600).map(|n| operation(Kind::Select, starts.apply(n) + 1, 64, 0)).collect();
     run(&mut *session, &batch[..100]);

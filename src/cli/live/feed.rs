@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use petal_model::record::latency_log;
-use petal_model::settings::printable::printable;
+use petal_record::latency_log;
 use petal_report::html;
+use petal_settings::printable::printable;
 
 use super::READ_EVERY;
 use super::follow::{FolderReader, LiveState, cost};
@@ -218,7 +218,7 @@ impl Iterator for Following {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::{self, RecordFolder, fixture};
+    use petal_record::{self as record, RecordFolder, fixture};
     use std::sync::atomic::{AtomicBool, Ordering};
     use time::OffsetDateTime;
 

@@ -12,11 +12,11 @@ use crate::runner::experiments::thread_ns;
 use crate::runner::noted_progress;
 use petal_judge::next_cell::{self, CellReading, runs_most};
 use petal_judge::petals::Petals;
-use petal_model::record::journal_follow::JournalFollower;
-use petal_model::record::observation::Observation;
-use petal_model::record::sweep::{self, CellFailure, CellRun, SweepCell, Swept};
-use petal_model::record::sweep_order::{Pace, left};
-use petal_model::record::{self, RecordError, RecordFolder, Run, Second, moment};
+use petal_record::journal_follow::JournalFollower;
+use petal_record::observation::Observation;
+use petal_record::sweep::{self, CellFailure, CellRun, SweepCell, Swept};
+use petal_record::sweep_order::{Pace, left};
+use petal_record::{self as record, RecordError, RecordFolder, Run, Second, moment};
 use petal_report::petals;
 
 /// Seconds that are kept for charts.
@@ -408,9 +408,9 @@ fn duration(seconds: f64) -> Duration {
 pub(super) mod tests {
     use super::*;
     use petal_engine::file_lock::FileLock;
-    use petal_model::record::sweep::{Axis, FORMAT, Sweep, SweepPlan};
-    use petal_model::record::sweep_order::with_order;
-    use petal_model::record::{Status, fixture};
+    use petal_record::sweep::{Axis, FORMAT, Sweep, SweepPlan};
+    use petal_record::sweep_order::with_order;
+    use petal_record::{Status, fixture};
     use std::fs::File;
     use std::sync::Arc;
     use time::OffsetDateTime;

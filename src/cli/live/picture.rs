@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use std::iter::repeat_n;
 use std::path::Path;
 
+use petal_host::histogram::LatencySummary;
 use petal_judge::petals::{PetalLine, Petals, Point};
-use petal_model::record::headline::{Headline, Validity, Verdict};
-use petal_model::record::sweep::CellRun;
-use petal_model::record::{Run, Second, Severity};
-use petal_model::settings::printable::printable_line;
-use petal_model::stats::histogram::LatencySummary;
+use petal_record::headline::{Headline, Validity, Verdict};
+use petal_record::sweep::CellRun;
+use petal_record::{Run, Second, Severity};
 use petal_report::numbers::{counted, decimal, micros, or_dash, rate, span};
 use petal_report::sweep::chart;
 use petal_report::table;
+use petal_settings::printable::printable_line;
 
 use super::follow::{LiveNoted, LiveRun, LiveState, LiveSweep};
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use petal_model::files;
-use petal_model::record::sweep;
+use petal_host::files;
+use petal_record::sweep;
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 
 /// Interrupts the petal that works in this folder of a run or a sweep, as Ctrl-C does there. An

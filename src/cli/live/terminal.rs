@@ -15,7 +15,7 @@ use rustix::termios::{
 };
 
 use super::picture::{ScreenRow, ScreenSize, Tone};
-use petal_model::files;
+use petal_host::files;
 
 /// Another screen than the shell's, without a cursor and without a break of long lines.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J";

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use petal_engine::{Progress as _, ProgressUnit, Silent};
-use petal_model::record::headline::Verdict;
-use petal_model::record::sweep::{self, SweepCell};
-use petal_model::record::{self, Finding, RecordFolder, Severity, Status, fixture};
+use petal_record::headline::Verdict;
+use petal_record::sweep::{self, SweepCell};
+use petal_record::{self as record, Finding, RecordFolder, Severity, Status, fixture};
 
 use super::follow::{LiveState, tests::sweep_in};
 use super::picture::{LiveView, ScreenRow, ScreenSize, Tone, draw, words};

@@ -11,10 +11,10 @@ use prometheus_client::registry::Registry;
 use super::{Metrics, MetricsState, RunState};
 use crate::runner::Subject;
 use petal_engine::ProgressUnit;
-use petal_model::record::Finding;
-use petal_model::stats::counters::IoCounts;
-use petal_model::stats::histogram::Latencies;
-use petal_model::workload::op::Kind;
+use petal_host::histogram::Latencies;
+use petal_record::Finding;
+use petal_record::counters::IoCounts;
+use petal_workload::op::Kind;
 
 /// Upper bounds of a histogram's buckets are powers of two from 1 us to 67 s.
 const BUCKETS: usize = 27;
@@ -218,8 +218,8 @@ fn findings(writer: &mut MetricsWriter<'_>, findings: &[Finding]) -> Result<(), 
 mod tests {
     use super::*;
     use crate::runner::Watch as _;
-    use petal_model::record::{Second, Severity};
-    use petal_model::stats::timeline::Tally;
+    use petal_record::timeline::Tally;
+    use petal_record::{Second, Severity};
 
     #[test]
     fn a_run_is_served_with_its_labels_and_cumulative_buckets() {

@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 
 use crate::runner::{Subject, Watch};
 use petal_engine::{Progress, ProgressUnit};
-use petal_model::record::{Finding, Second};
-use petal_model::stats::counters::IoCounts;
-use petal_model::stats::os::{CpuShare, DeviceCounts};
-use petal_model::stats::timeline::Tally;
+use petal_host::os::{CpuShare, DeviceCounts};
+use petal_record::counters::IoCounts;
+use petal_record::timeline::Tally;
+use petal_record::{Finding, Second};
 
 use super::args::value;
 use super::failure::{CommandError, Exit};

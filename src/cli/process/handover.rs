@@ -15,7 +15,7 @@ use rustix::process::{Signal, getpid, getppid, kill_process, set_parent_process_
 
 use super::this_program;
 use crate::runner::secrets::HANDOVER;
-use petal_model::files::{self, OFlags};
+use petal_host::files::{self, OFlags};
 
 const NAME: &str = "petal-arguments";
 

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 
 use clap::ArgMatches;
 
-use petal_model::settings::argv;
+use petal_settings::argv;
 
 use super::ranks;
 use super::signals;

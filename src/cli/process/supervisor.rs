@@ -20,8 +20,8 @@ use crate::cli::live::terminal::SavedTerminal;
 use crate::cli::signals;
 use crate::runner::secrets::HANDOVER;
 use petal_engine::threads::Thread;
-use petal_model::files;
-use petal_model::stats::blocked::{BlockedThread, BlockedThreads, name_and_state};
+use petal_host::blocked::{BlockedThread, BlockedThreads, name_and_state};
+use petal_host::files;
 
 /// Interval between looks at the worker.
 const LOOK_EVERY: Duration = Duration::from_millis(500);

@@ -14,10 +14,10 @@ use clap::{ArgMatches, Command};
 use parking_lot::Mutex;
 
 use petal_engine::threads::Thread;
+use petal_host::numbers::counted;
 use petal_judge::compare::ComparedSide;
-use petal_model::numbers::counted;
-use petal_model::record::observation::Observation;
-use petal_model::record::sweep;
+use petal_record::observation::Observation;
+use petal_record::sweep;
 use petal_report::html;
 
 use super::args::{self, value};

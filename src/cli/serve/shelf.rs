@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use petal_model::record::{RecordError, calibration, costs, journal, sweep};
+use petal_record::{RecordError, calibration, costs, journal, sweep};
 use petal_report::listed::ListedRecord;
 
 use crate::cli::live::follow::is_at_work;
@@ -139,7 +139,7 @@ fn stamp(folder: &Path) -> Option<Stamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::{self, RecordFolder, fixture};
+    use petal_record::{self as record, RecordFolder, fixture};
     use std::os::unix::fs::symlink;
 
     fn saved(folder: &Path) {

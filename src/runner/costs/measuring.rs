@@ -8,10 +8,10 @@ use crate::runner::WorkContext;
 use petal_engine::costs::{CostFacts, CostRead, CostSession, CostStretch};
 use petal_engine::threads::Thread;
 use petal_engine::{EngineError, ProgressUnit, Result, Stop};
+use petal_host::os::{OsInterval, Probe};
 use petal_judge::costs::is_at_its_share;
-use petal_model::record::costs::{CACHED_PCTS, CostAccess, CostCell, CostSample, Costs};
-use petal_model::stats::os::{OsInterval, Probe};
-use petal_model::workload::scatter::{Permutation, mix};
+use petal_record::costs::{CACHED_PCTS, CostAccess, CostCell, CostSample, Costs};
+use petal_workload::scatter::{Permutation, mix};
 
 /// Time that a sample of reads from devices should take; less if the whole time is short. Limits of
 /// storage give credit in steps of about 0.1 s.

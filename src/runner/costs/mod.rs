@@ -15,16 +15,16 @@ use super::{RunError, WorkContext, load};
 use measuring::CostRounds;
 use petal_engine::costs::{COST_SCHEMAS, CostFacts, CostProbes, PriceSetting};
 use petal_engine::{Engine, EngineError, ProgressUnit, Stop};
+use petal_host::devices;
+use petal_host::files;
+use petal_host::numbers::{bytes, counted, decimal, whole};
+use petal_host::os::{DatabaseLocation, Probe};
 use petal_judge::costs::conclude;
-use petal_model::files;
-use petal_model::numbers::{bytes, counted, decimal, whole};
-use petal_model::record::costs::{self, CostCell, Costs, FORMAT, PricedSetting};
-use petal_model::record::{RecordError, RecordFolder, Status, moment};
-use petal_model::settings::Settings;
-use petal_model::settings::size::Extent;
-use petal_model::stats::devices;
-use petal_model::stats::os::{DatabaseLocation, Probe};
-use petal_model::stats::target::{LoadedSchema, TargetDetails};
+use petal_record::costs::{self, CostCell, Costs, FORMAT, PricedSetting};
+use petal_record::target::{LoadedSchema, TargetDetails};
+use petal_record::{RecordError, RecordFolder, Status, moment};
+use petal_settings::Settings;
+use petal_settings::size::Extent;
 
 /// Fewest rounds: fewer give no interval.
 pub const ROUNDS_MIN: u32 = 3;

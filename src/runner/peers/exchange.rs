@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use petal_engine::waits_now::{WaitNow, wait_for};
 use petal_engine::{Caller, EngineError};
-use petal_model::files;
-use petal_model::record::{self, RecordFolder, Second, journal, latency_log, os};
-use petal_model::workload::op::Kind;
-use petal_model::workload::share::Share;
+use petal_host::files;
+use petal_record::{self as record, RecordFolder, Second, journal, latency_log, os};
+use petal_workload::op::Kind;
+use petal_workload::share::Share;
 
 use super::super::RunError;
 use super::{MessageTag, PeerError, PeerWait, Peers};

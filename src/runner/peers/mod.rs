@@ -9,7 +9,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use petal_model::workload::share::Share;
+use petal_workload::share::Share;
 
 pub use exchange::{ExchangeLimits, HostSecond, SharedPlan, Together};
 pub use progress::{CombinedProgress, ProgressShare};

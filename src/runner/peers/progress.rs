@@ -7,8 +7,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use petal_engine::{Progress, ProgressUnit};
-use petal_model::record::{Finding, Second};
-use petal_model::stats::timeline::Tally;
+use petal_record::timeline::Tally;
+use petal_record::{Finding, Second};
 
 use super::super::{Subject, Watch};
 use super::{HostSecond, Together};

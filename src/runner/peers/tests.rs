@@ -13,10 +13,10 @@ use super::*;
 use crate::runner::series::RunSeries;
 use crate::runner::{RunError, Watch, WorkContext};
 use petal_engine::{Caller, Progress, ProgressUnit, Silent};
-use petal_model::record::{Ops, Run, Second, Status, load};
-use petal_model::settings::Settings;
-use petal_model::stats::timeline::Tally;
+use petal_record::timeline::Tally;
+use petal_record::{Ops, Run, Second, Status, load};
 use petal_scripted::{Script, Scripted};
+use petal_settings::Settings;
 
 type Mail = BTreeMap<(u32, u32, MessageTag), VecDeque<Vec<u8>>>;
 

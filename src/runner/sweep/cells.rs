@@ -10,13 +10,13 @@ use super::folder::SweepFolder;
 use super::next_cells::{CellQueue, QueuedCell};
 use super::plan::{Planned, run_time};
 use super::together;
+use petal_host::numbers::decimal;
 use petal_judge::break_point::{self, LoadHeld};
 use petal_judge::next_cell::CellReading;
-use petal_model::numbers::decimal;
-use petal_model::record::sweep::{self as kept, CellFailure, CellRun, SweepCell};
-use petal_model::record::sweep_order::{OVERHEAD_GUESSED, Pace, left};
-use petal_model::record::{RecordError, RecordFolder, Run, Status};
-use petal_model::settings::Settings;
+use petal_record::sweep::{self as kept, CellFailure, CellRun, SweepCell};
+use petal_record::sweep_order::{OVERHEAD_GUESSED, Pace, left};
+use petal_record::{RecordError, RecordFolder, Run, Status};
+use petal_settings::Settings;
 
 /// Runs the remaining cells, until a signal. Returns failures that affect no figure: hooks,
 /// reports. An error means that the sweep cannot continue now; the same command resumes it.

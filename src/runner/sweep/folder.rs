@@ -13,10 +13,10 @@ use super::super::RunError;
 use super::plan::Planned;
 use super::{Fresh, SweepRequest};
 use petal_engine::file_lock::{FileLock, LockRefused};
-use petal_model::files;
-use petal_model::record::sweep::{self as kept, FORMAT, LOCK, Sweep, SweepPlan};
-use petal_model::record::sweep_order::{left, with_order};
-use petal_model::record::{RecordError, RecordFolder, Status, moment};
+use petal_host::files;
+use petal_record::sweep::{self as kept, FORMAT, LOCK, Sweep, SweepPlan};
+use petal_record::sweep_order::{left, with_order};
+use petal_record::{RecordError, RecordFolder, Status, moment};
 
 /// Attempts to take the lock again, and the pause before each: half a second in all.
 const LOCK_TRIES: u32 = 50;

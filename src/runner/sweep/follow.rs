@@ -12,10 +12,10 @@ use super::SweepRequest;
 use super::cells::drive;
 use super::plan::{Planned, plan};
 use super::together::{SweepMessage, check_hosts, or_call_off};
-use petal_model::record::RecordFolder;
-use petal_model::record::sweep::{CellRun, SweepPlan};
-use petal_model::settings::Settings;
-use petal_model::workload::share::Share;
+use petal_record::RecordFolder;
+use petal_record::sweep::{CellRun, SweepPlan};
+use petal_settings::Settings;
+use petal_workload::share::Share;
 
 /// Maximum wait before the first cell, or after the last one: the first host may load, or merge and
 /// write.

@@ -16,22 +16,22 @@ use std::path::PathBuf;
 
 use super::server_settings::{ChangedServer, ForeignValues, RestartCommand, ServerChanges};
 use super::{RunError, WorkContext};
-use petal_model::record::RecordFolder;
-use petal_model::record::Status;
-use petal_model::record::profile::{self, Profile};
-use petal_model::record::replay::ReplayOf;
-use petal_model::record::server_settings;
-use petal_model::record::sweep::{self as kept, Swept, load};
-use petal_model::record::sweep_design::Design;
-use petal_model::settings::axes::SweepArguments;
-use petal_model::settings::objective::Objective;
-use petal_model::settings::read::Sources;
+use petal_record::RecordFolder;
+use petal_record::Status;
+use petal_record::profile::{self, Profile};
+use petal_record::replay::ReplayOf;
+use petal_record::server_settings;
+use petal_record::sweep::{self as kept, Swept, load};
+use petal_record::sweep_design::Design;
+use petal_settings::axes::SweepArguments;
+use petal_settings::objective::Objective;
+use petal_settings::read::Sources;
 
 use petal_report::numbers::counted;
 
 pub use folder::{done_before, hold};
 pub use follow::follow;
-pub use petal_model::record::sweep_order::{Pace, cell_runs, left, with_order};
+pub use petal_record::sweep_order::{Pace, cell_runs, left, with_order};
 pub use plan::{Planned, main_bytes, plan, run_time, steps_dir};
 
 /// Request for a sweep, in addition to its settings.

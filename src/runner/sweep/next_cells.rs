@@ -5,9 +5,9 @@ use std::vec::IntoIter;
 use super::super::RunError;
 use super::folder::SweepFolder;
 use petal_judge::next_cell::{self, CellReading};
-use petal_model::record;
-use petal_model::record::sweep::CellRun;
-use petal_model::record::sweep_order::left;
+use petal_record as record;
+use petal_record::sweep::CellRun;
+use petal_record::sweep_order::left;
 
 pub(super) enum CellQueue {
     Listed {

@@ -6,13 +6,13 @@ use super::super::{RunError, WorkContext};
 use super::cells::drive;
 use super::folder::SweepFolder;
 use super::plan::Planned;
+use petal_host::numbers::decimal;
 use petal_judge::petals::Petals;
-use petal_model::numbers::decimal;
-use petal_model::record::Status;
-use petal_model::record::sweep::{self as kept, CellRun, PEAK_RUN, SweepCell, Swept};
-use petal_model::record::sweep_order::left;
-use petal_model::settings::Settings;
+use petal_record::Status;
+use petal_record::sweep::{self as kept, CellRun, PEAK_RUN, SweepCell, Swept};
+use petal_record::sweep_order::left;
 use petal_report::numbers::counted;
+use petal_settings::Settings;
 
 /// Runs the last run, if it is planned and all cells are done. Returns failures that affect no
 /// figure.

@@ -14,20 +14,20 @@ use super::super::server_settings::ChangedServer;
 use super::super::{RunError, WorkContext, load};
 use super::SweepRequest;
 use petal_engine::{Engine, Stop};
+use petal_host::numbers::{counted, decimal};
 use petal_judge::break_point;
-use petal_model::numbers::{counted, decimal};
-use petal_model::record::RecordFolder;
-use petal_model::record::replay::ReplayOf;
-use petal_model::record::sweep::{Axis, SweepPlan};
-use petal_model::settings::Settings;
-use petal_model::settings::axes::{self, Axes};
-use petal_model::settings::objective::Objective;
-use petal_model::settings::read::SERVER_AXIS;
-use petal_model::settings::size::{Extent, format_bytes};
-use petal_model::settings::table::support;
-use petal_model::stats::target::LoadedSchema;
-use petal_model::workload::plan::seats;
+use petal_record::RecordFolder;
+use petal_record::replay::ReplayOf;
+use petal_record::sweep::{Axis, SweepPlan};
+use petal_record::target::LoadedSchema;
 use petal_report::numbers::bytes;
+use petal_settings::Settings;
+use petal_settings::axes::{self, Axes};
+use petal_settings::objective::Objective;
+use petal_settings::read::SERVER_AXIS;
+use petal_settings::size::{Extent, format_bytes};
+use petal_settings::table::support;
+use petal_workload::plan::seats;
 
 /// A sweep that may begin.
 pub struct Planned {

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::peers::Together;
 use super::super::{RunError, WorkContext};
-use petal_model::record::sweep::{CellRun, Sweep, SweepPlan};
-use petal_model::record::sweep_order::left;
+use petal_record::sweep::{CellRun, Sweep, SweepPlan};
+use petal_record::sweep_order::left;
 
 /// Message of the first host to the others.
 #[derive(Debug, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use petal_device::{
     block,
     layout::{TargetContent, TargetHeader},
 };
-use petal_model::settings::{Settings, Verify};
+use petal_settings::{Settings, Verify};
 
 use super::{Target, nobody_waits};
 use crate::support::Workplace;

@@ -3,7 +3,7 @@
 use heed::byteorder::BigEndian;
 use heed::types::{Bytes, U64};
 use heed::{CommitOrAbort, Database, Env};
-use petal_model::settings::Settings;
+use petal_settings::Settings;
 
 use super::{Target, nobody_waits};
 use crate::sandbox;

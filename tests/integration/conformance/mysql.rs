@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use petal_model::settings::{LoopSide, RedoStress, Settings};
+use petal_settings::{LoopSide, RedoStress, Settings};
 
 use super::{Target, nobody_waits, own_database};
 use crate::server_mysql::{self, Replication};

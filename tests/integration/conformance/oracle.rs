@@ -1,6 +1,6 @@
 //! A stand-in that speaks the protocol of Oracle Database: a test of the wire and of what petal sends.
 
-use petal_model::settings::{LoopSide, RedoStress, Settings};
+use petal_settings::{LoopSide, RedoStress, Settings};
 
 use super::{Target, nobody_waits};
 use crate::oracle_wire;

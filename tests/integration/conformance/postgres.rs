@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use petal_model::settings::{LoopSide, RedoStress, Settings};
+use petal_settings::{LoopSide, RedoStress, Settings};
 
 use petal_prove::Unproved;
 

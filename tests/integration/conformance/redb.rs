@@ -1,6 +1,6 @@
 //! redb, past the page cache and through it.
 
-use petal_model::settings::Settings;
+use petal_settings::Settings;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 
 use super::{Target, nobody_waits};

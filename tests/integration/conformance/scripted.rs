@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 
 use petal_engine::file_lock::FileLock;
-use petal_model::settings::Settings;
 use petal_scripted::lies::Lie;
+use petal_settings::Settings;
 
 use super::{Target, nobody_waits};
 use crate::support::Workplace;

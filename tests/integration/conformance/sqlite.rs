@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use petal_model::settings::Settings;
+use petal_settings::Settings;
 
 use super::{Target, nobody_waits};
 use crate::support::Workplace;

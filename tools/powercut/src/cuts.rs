@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use rand::TryRng as _;
 
-use petal_model::record::ledger;
+use petal_record::ledger;
 
 use crate::disk::{Disk, DiskKind};
 use crate::error::{CutError, failed};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::by_name;
-use petal_model::workload::scatter::mix;
+use petal_workload::scatter::mix;
 
 /// Size of an atomic block write, as on drives with physical sectors of this size.
 pub const BLOCK_BYTES: usize = 4096;

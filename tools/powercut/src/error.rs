@@ -2,7 +2,7 @@
 
 use std::io;
 
-use petal_model::record::RecordError;
+use petal_record::RecordError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CutError {

@@ -13,7 +13,7 @@ use crate::file_set::{DataFile, FileFormat, FileSet, FilesInUse};
 use crate::in_use::DataUse;
 use crate::on_path::OnPath as _;
 use crate::{EngineError, Progress, ProgressUnit, Result, Stop};
-use petal_model::stats::target::DirectIo;
+use petal_record::target::DirectIo;
 
 /// The files of a database of keys and values.
 pub trait KeyedFormat: FileFormat {

@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::on_path::OnPath as _;
 use crate::server::meta_table::{MetaValues, SchemaMeta};
 use crate::{EngineError, LoadPlan, Result};
-use petal_model::stats::target::LoadedSchema;
+use petal_record::target::LoadedSchema;
 
 /// The length of mark and metadata at most.
 const BYTES_MAX: usize = 3072;

@@ -7,8 +7,8 @@ use super::meta::KeyedMeta;
 use super::session::KeyedDatabase;
 use crate::server::row_layout::found_row;
 use crate::{FoundRow, LoadPlan, Result, RowReader};
-use petal_model::workload::row::{COLUMNS, load_stamp};
-use petal_model::workload::scatter::Permutation;
+use petal_workload::row::{COLUMNS, load_stamp};
+use petal_workload::scatter::Permutation;
 
 /// Bytes of a row's key, from 1, before its columns.
 pub const KEY_BYTES: usize = 8;

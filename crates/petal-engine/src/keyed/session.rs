@@ -10,7 +10,7 @@ use super::meta::KeyedMeta;
 use crate::server::failure::Failure;
 use crate::server::statement_loop;
 use crate::{Batch, CUT, Cancel, Result, Session, SessionError, Stop};
-use petal_model::workload::op::{Kind, Operation};
+use petal_workload::op::{Kind, Operation};
 
 /// The open database of one schema.
 pub trait KeyedDatabase: Send + Sync {

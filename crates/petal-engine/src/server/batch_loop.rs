@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::failure::Failure;
 use crate::{Batch, Outcome, Outcomes, SessionError};
-use petal_model::settings::{LoopSide, RedoStress};
-use petal_model::workload::op::{Kind, Operation};
+use petal_settings::{LoopSide, RedoStress};
+use petal_workload::op::{Kind, Operation};
 
 /// The budget of one call if the run has no deadline.
 pub const BUDGET_MAX: Duration = Duration::from_secs(3600);

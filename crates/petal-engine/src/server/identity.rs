@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::{EngineError, Result};
-use petal_model::stats::target::ServerIdentity;
+use petal_record::target::ServerIdentity;
 
 /// The server that the sessions of a run met first. Sessions that connect again go on only there, or
 /// at its successor.

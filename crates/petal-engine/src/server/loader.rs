@@ -4,7 +4,7 @@
 //! Schemas load at once, and one schema's rows in ranges if there are more connections than
 //! schemas.
 
-use petal_model::numbers::whole;
+use petal_host::numbers::whole;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,8 +17,8 @@ use crate::{
     EngineError, LoadPlan, LoadSummary, LoadedSchemaSummary, Placement, Progress, ProgressUnit,
     Result, Stop,
 };
-use petal_model::settings::size::format_bytes;
-use petal_model::settings::table::EngineSupport;
+use petal_settings::size::format_bytes;
+use petal_settings::table::EngineSupport;
 
 /// A load.
 #[derive(Clone, Copy)]
@@ -266,8 +266,8 @@ pub fn prove(
 mod tests {
     use super::*;
     use crate::Silent;
-    use petal_model::stats::target::LoadedSchema as Stored;
-    use petal_model::workload::row::Filler;
+    use petal_record::target::LoadedSchema as Stored;
+    use petal_workload::row::Filler;
     use std::sync::atomic::AtomicU8;
 
     fn plan(degree: u32) -> LoadPlan {

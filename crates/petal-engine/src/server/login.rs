@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use petal_model::settings::Settings;
+use petal_settings::Settings;
 
 /// The protection of a connection, the weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

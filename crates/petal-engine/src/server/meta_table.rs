@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use super::row_layout::column_bytes;
 use crate::{EngineError, LoadPlan, Result};
-use petal_model::stats::compression;
-use petal_model::stats::target::LoadedSchema;
-use petal_model::workload::row::Filler;
+use petal_record::target::LoadedSchema;
+use petal_workload::compression;
+use petal_workload::row::Filler;
 
 /// The version of the table's keys.
 const FORMAT: u32 = 1;

@@ -5,8 +5,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use petal_model::stats::devices::{self, Roots};
-use petal_model::stats::target::Privilege;
+use petal_host::devices::{self, Roots};
+use petal_record::target::Privilege;
 
 /// Files of the server that this process belongs to.
 #[derive(Debug, Clone, Copy)]

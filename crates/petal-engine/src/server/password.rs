@@ -9,8 +9,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use petal_model::settings::trust;
-use petal_model::settings::url::Secret;
+use petal_settings::trust;
+use petal_settings::url::Secret;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::threads::{GROUP_MARK, Thread};

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use petal_model::files;
+use petal_host::files;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};

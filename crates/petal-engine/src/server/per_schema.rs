@@ -7,9 +7,9 @@ use super::identity::KnownServer;
 use super::meta_table::SchemaMeta;
 use super::row_layout::UpdateText;
 use crate::{EngineError, Result};
-use petal_model::settings::RedoStress;
-use petal_model::workload::op::Operation;
-use petal_model::workload::row::changed_columns;
+use petal_settings::RedoStress;
+use petal_workload::op::Operation;
+use petal_workload::row::changed_columns;
 
 /// Schemas that a session has visited.
 pub struct KnownSchemas {

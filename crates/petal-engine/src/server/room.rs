@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::{EngineError, LoadPlan, Result, file_set};
-use petal_model::numbers::bytes;
+use petal_host::numbers::bytes;
 
 /// Free space that petal leaves to the server's other users, its temporary files and its log's
 /// peaks.

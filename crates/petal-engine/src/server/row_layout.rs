@@ -4,9 +4,9 @@
 use std::ops::Range;
 
 use crate::FoundRow;
-pub use petal_model::workload::row::STAMP_BYTES;
-use petal_model::workload::row::{COLUMNS, Filler};
-use petal_model::workload::version::read_stamps;
+pub use petal_workload::row::STAMP_BYTES;
+use petal_workload::row::{COLUMNS, Filler};
+use petal_workload::version::read_stamps;
 
 /// Bytes of each of the 19 columns: a row of them leaves room in its block for new versions of it.
 pub const COLUMN_BYTES: usize = 128;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::SessionError;
-use petal_model::workload::op::{Kind, Operation};
+use petal_workload::op::{Kind, Operation};
 
 /// A row of a result, each column as text; `None` means NULL.
 pub type Row = Vec<Option<String>>;

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{EngineError, Result, Session};
-use petal_model::settings::Settings;
-use petal_model::stats::os::ServerProcesses;
+use petal_host::os::ServerProcesses;
+use petal_settings::Settings;
 
 /// Petal's connections in addition to the sessions: counters, waits, the lock of a run, and one
 /// for connections between two steps.

@@ -10,8 +10,8 @@ use super::per_schema::{PerSchema, SchemaWork};
 use super::session::SessionControl;
 use super::statement_loop;
 use crate::{Batch, Result, SessionError};
-use petal_model::settings::LoopSide;
-use petal_model::workload::op::{Kind, Operation};
+use petal_settings::LoopSide;
+use petal_workload::op::{Kind, Operation};
 
 /// The statements of one schema, prepared if the driver prepares them.
 #[derive(Clone)]

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::failure::Failure;
 use crate::{Batch, Outcome, SessionError};
-use petal_model::workload::op::Operation;
+use petal_workload::op::Operation;
 
 /// Executes an operation, an UPDATE with its commit; returns its rows. Rolls a failure back.
 pub type Execute<'a> = dyn FnMut(&Operation) -> Result<u64, Failure> + 'a;
@@ -35,7 +35,7 @@ mod tests {
     use super::super::scripted::{operation, session_error};
     use super::*;
     use crate::{Outcomes, Stop};
-    use petal_model::workload::op::Kind;
+    use petal_workload::op::Kind;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::Result;
 use crate::threads::Thread;
-use petal_model::stats::counters::{Counters, Wait, WaitClass, WaitSource};
+use petal_record::counters::{Counters, Wait, WaitClass, WaitSource};
 
 /// Maximum gap between samples: a longer one says nothing about the time in it.
 const GAP_MAX: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use petal_awr::columns::value;
 use petal_awr::derived::{begin_iso, rate};
 use petal_awr::figure::number;
 use petal_awr::report::Report;
-use petal_model::record::observation::{Observation, metric};
+use petal_record::observation::{Observation, metric};
 
 /// The report as sweeps, charts and comparisons know one: its file, its factors, its figures.
 pub fn observation(report: &Report) -> Observation {

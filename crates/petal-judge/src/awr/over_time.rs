@@ -10,7 +10,7 @@ use petal_awr::columns;
 use petal_awr::derived::begin_iso;
 use petal_awr::figure::{number, shown};
 use petal_awr::report::{Report, ReportKind};
-use petal_model::record::profile::parse_time;
+use petal_record::profile::parse_time;
 
 /// Columns that are followed.
 const FOLLOWED: [&str; 19] = [

@@ -7,9 +7,7 @@ use petal_awr::number;
 use petal_awr::page::{PageTable, ParsedReport, TableColumn, TableRows, cell};
 use petal_awr::report::{Report, ReportKind};
 use petal_awr::topic::{HEAD, Topic};
-use petal_model::stats::database_interval::{
-    DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitSum,
-};
+use petal_record::database_interval::{DatabaseInterval, DatabaseSnapshot, WaitDelta, WaitSum};
 
 /// Rows of the top list, as Statspack has them.
 const TOP: usize = 5;

@@ -1,7 +1,7 @@
 //! Converts a report to its part of a profile: an interval's rates and latencies, their positions
 //! in the report, and the reasons for missing ones.
 
-use petal_model::numbers::decimal;
+use petal_host::numbers::decimal;
 use time::PrimitiveDateTime;
 
 use crate::profile::parts::SourcePart;
@@ -11,8 +11,8 @@ use petal_awr::derived::{SINGLE_BLOCK_READS, begin_iso, end_iso, rate, waits_of_
 use petal_awr::figure::{Figure, number, shown};
 use petal_awr::load::per_second;
 use petal_awr::report::{Report, ReportKind};
-use petal_model::record::profile::{Clock, Input, ProfileInterval, parse_time};
-use petal_model::stats::server_work::{WorkCount, WorkTime};
+use petal_record::profile::{Clock, Input, ProfileInterval, parse_time};
+use petal_record::server_work::{WorkCount, WorkTime};
 
 /// The clock and the elapsed time of a report may differ by so much: some print minutes.
 const CLOCK_SLACK_S: f64 = 90.0;

@@ -13,9 +13,9 @@ use petal_awr::figure::{Figure, number, shown};
 use petal_awr::report::{Report, ReportFinding, ReportSeverity, WaitEvent};
 use petal_awr::source::{self, Source};
 use petal_awr::{AwrError, parse};
-use petal_model::record::server_report::{ReportContent, ServerReport};
-use petal_model::record::server_report::{ReportEvent, ReportFigure, SeenReport};
-use petal_model::record::{Finding, Severity, as_text};
+use petal_record::server_report::{ReportContent, ServerReport};
+use petal_record::server_report::{ReportEvent, ReportFigure, SeenReport};
+use petal_record::{Finding, Severity, as_text};
 
 /// Statistics that are kept as totals: the run's own counters have the same names.
 const TOTALS: [&str; 15] = [

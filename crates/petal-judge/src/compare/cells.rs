@@ -7,8 +7,8 @@ use super::{ComparedSide, ContextDifference};
 use crate::distinct;
 use crate::level::Level;
 use crate::{and_more, factor_words};
-use petal_model::record::observation::Observation;
-use petal_model::settings::table::{self, Group};
+use petal_record::observation::Observation;
+use petal_settings::table::{self, Group};
 
 /// Facts that distinguish two runs of no sweep, as the parameters of the workload do: runs that
 /// differ in one are different tests, not repeats.

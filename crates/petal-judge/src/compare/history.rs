@@ -21,11 +21,11 @@ use crate::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_p_value, t_quantile};
 use crate::spread::PooledSpread;
 use crate::verdict::not_storage;
 use crate::{by_key, change_points, significance};
-use petal_model::numbers::whole;
-use petal_model::record::folder;
-use petal_model::record::headline::Headline;
-use petal_model::record::observation::{Observation, metric};
-use petal_model::settings::limit::{ChangeLimit, ForbiddenSide};
+use petal_host::numbers::whole;
+use petal_record::folder;
+use petal_record::headline::Headline;
+use petal_record::observation::{Observation, metric};
+use petal_settings::limit::{ChangeLimit, ForbiddenSide};
 
 /// A history without any change shows a lasting one with this probability, and a change of its
 /// newest groups with that: 5 % together.
@@ -451,8 +451,8 @@ mod tests {
 
     use super::LimitOutcome::{Failed, Inconclusive, Passed};
     use super::*;
-    use petal_model::record::Status;
-    use petal_model::record::observation::metric;
+    use petal_record::Status;
+    use petal_record::observation::metric;
 
     /// A run each night, or several, with these PIOPS.
     fn nights(all: &[&[f64]]) -> Vec<Observation> {

@@ -8,8 +8,8 @@ use super::cells::label;
 use super::{Change, ComparedFigure, Comparison};
 use crate::estimate::REPEATS_MIN;
 use crate::significance;
-use petal_model::numbers::{counted, signed_percent};
-use petal_model::settings::limit::{ChangeLimit, ForbiddenSide};
+use petal_host::numbers::{counted, signed_percent};
+use petal_settings::limit::{ChangeLimit, ForbiddenSide};
 
 /// Outcome of a limit, sorted from best to worst: the worst one represents several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

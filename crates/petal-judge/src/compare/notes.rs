@@ -1,6 +1,6 @@
 //! Notes on a comparison: its problems, and facts that its reader must know.
 
-use petal_model::numbers::{bytes, decimal, percent};
+use petal_host::numbers::{bytes, decimal, percent};
 use std::collections::BTreeSet;
 
 use super::cells::{CellRuns, label};
@@ -9,7 +9,7 @@ use crate::estimate::{Estimate, REPEATS_MIN};
 use crate::significance::NO_RATIO;
 use crate::trust::{ENDPOINT_SHARE_MAX, ROWS_MISSING};
 use crate::{and_more, windows};
-use petal_model::record::observation::{Observation, metric};
+use petal_record::observation::{Observation, metric};
 
 /// The longest run of a cell over its shortest.
 const LENGTHS_RATIO_MAX: f64 = 2.0;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use time::OffsetDateTime;
 
-use petal_model::record::observation::Observation;
+use petal_record::observation::Observation;
 
 /// Returns true if the runs of both sides alternate: in the order of time, each two in a row are
 /// one of either side, so that no side has two in a row within one round or finishes before the

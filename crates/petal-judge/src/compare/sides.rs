@@ -3,7 +3,7 @@
 
 use super::ComparedSide;
 use crate::by_key;
-use petal_model::record::observation::Observation;
+use petal_record::observation::Observation;
 
 impl ComparedSide {
     /// A side for each value of the factor `by`, in the order in which they first appear, or with

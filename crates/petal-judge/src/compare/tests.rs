@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::limits::{LimitOutcome, hold};
 use super::*;
-use petal_model::record::{Status, fixture, plain_csv};
+use petal_record::{Status, fixture, plain_csv};
 use proptest::prelude::*;
 
 const TWO_NODES: &str = include_str!("../../../../tests/samples/compression-two-nodes.csv");

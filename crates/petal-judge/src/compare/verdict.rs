@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::ComparedSide;
 use crate::by_key;
 use crate::verdict::not_storage;
-use petal_model::numbers::counted;
-use petal_model::record::observation::Observation;
+use petal_host::numbers::counted;
+use petal_record::observation::Observation;
 
 /// The reason why figures of storage are not compared.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::ComparedSide;
 use crate::by_key;
-use petal_model::numbers::counted;
-use petal_model::record::Severity;
-use petal_model::record::observation::Observation;
+use petal_host::numbers::counted;
+use petal_record::Severity;
+use petal_record::observation::Observation;
 
 /// A finding of weight on one side, once for all of its runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]

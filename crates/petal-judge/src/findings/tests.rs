@@ -9,8 +9,8 @@ mod trust;
 mod writes;
 
 use super::judge;
-use petal_model::record::os::HostSeen;
-use petal_model::record::{Run, fixture};
+use petal_record::os::HostSeen;
+use petal_record::{Run, fixture};
 
 pub(super) fn ids(run: &Run) -> Vec<String> {
     judge(run).into_iter().map(|finding| finding.id).collect()

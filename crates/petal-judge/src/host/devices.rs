@@ -2,10 +2,10 @@
 //! arrays at work.
 
 use super::{Check, CheckResult, FactCheck, good, judged};
-use petal_model::numbers::bytes;
-use petal_model::numbers::whole;
-use petal_model::stats::cgroup::{IoLimit, IoLimitKind};
-use petal_model::stats::host::{HostDevice, HostFacts, RaidResync};
+use petal_host::cgroup::{IoLimit, IoLimitKind};
+use petal_host::host::{HostDevice, HostFacts, RaidResync};
+use petal_host::numbers::bytes;
+use petal_host::numbers::whole;
 
 /// The share of a file system that is free. The allocator scatters new blocks over the remaining
 /// space, and flash needs room to rewrite.

@@ -1,8 +1,8 @@
 //! Checks of a host's memory that find problems for a test: swap, limits, dirty pages.
 
 use super::{CheckResult, FactCheck, good};
-use petal_model::numbers::bytes;
-use petal_model::stats::host::HostFacts;
+use petal_host::host::HostFacts;
+use petal_host::numbers::bytes;
 
 /// The share of memory in swap. A smaller share is unused memory.
 const MUCH_SWAPPED: f64 = 0.01;

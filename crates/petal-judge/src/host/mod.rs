@@ -15,7 +15,7 @@ use serde::Serialize;
 pub use devices::limit_words;
 use devices::{DEVICE, FILE_SYSTEM, RAID, io_limit, unseen};
 use memory::MEMORY;
-use petal_model::stats::host::HostFacts;
+use petal_host::host::HostFacts;
 use processors::PROCESSORS;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -1,7 +1,7 @@
 //! Checks of a host's processors that find problems for a test: clocks, sleep states, other users.
 
 use super::{CheckResult, FactCheck, good};
-use petal_model::stats::host::{HostFacts, IdleState};
+use petal_host::host::{HostFacts, IdleState};
 
 /// Wake-up times that are a noticeable, or a large, part of a read from flash.
 const SLOW_WAKE_US: u64 = 10;

@@ -1,5 +1,5 @@
 use super::*;
-use petal_model::stats::host::{HostDevice, IdleState, RaidResync};
+use petal_host::host::{HostDevice, IdleState, RaidResync};
 use proptest::prelude::*;
 
 fn host() -> HostFacts {

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use super::waits::{
     LIMIT_SHARE_MIN, WAITED_SHARE_MIN, lock_s, longest_class, waited_for, waited_s,
 };
-use petal_model::record::Run;
-use petal_model::record::conclusions::{LimitedBy, Limiter};
-use petal_model::stats::counters::WaitClass;
-use petal_model::stats::os::requests::{RequestKind, Requests};
-use petal_model::workload::op::Kind;
+use petal_host::os::requests::{RequestKind, Requests};
+use petal_record::Run;
+use petal_record::conclusions::{LimitedBy, Limiter};
+use petal_record::counters::WaitClass;
+use petal_workload::op::Kind;
 
 /// Share of the time in which locks are held, from which on the log limits them.
 const OF_HELD_TIME_MIN: f64 = 0.75;
@@ -131,10 +131,10 @@ mod tests {
     use super::super::{limited_by, limited_with_rate};
     use super::*;
     use WaitClass::{Application, Commit, Concurrency, UserIo};
-    use petal_model::record::fixture;
-    use petal_model::stats::histogram::LatencySummary;
-    use petal_model::stats::os::requests::RequestTimes;
-    use petal_model::stats::os::time_buckets::TimeBuckets;
+    use petal_host::histogram::LatencySummary;
+    use petal_host::os::requests::RequestTimes;
+    use petal_host::os::time_buckets::TimeBuckets;
+    use petal_record::fixture;
     use proptest::prelude::*;
 
     /// A run of UPDATEs alone, each of this mean time.

@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use super::other_processors::{self, Others};
 use super::{io_limits, limits, residence, waterfall};
-use petal_model::numbers::decimal;
-use petal_model::record::Run;
-use petal_model::record::conclusions::{LimitedBy, Limiter};
-use petal_model::record::waterfall::{PartOfTime, Waterfall};
-use petal_model::stats::counters::WaitClass;
+use petal_host::numbers::decimal;
+use petal_record::Run;
+use petal_record::conclusions::{LimitedBy, Limiter};
+use petal_record::counters::WaitClass;
+use petal_record::waterfall::{PartOfTime, Waterfall};
 use residence::PlaceOfTime;
 use shared::{ResourceShare, others_words};
 use waits::{

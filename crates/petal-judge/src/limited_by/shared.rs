@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::other_processors;
-use petal_model::record::Run;
-use petal_model::record::conclusions::{LimitedBy, Limiter};
+use petal_record::Run;
+use petal_record::conclusions::{LimitedBy, Limiter};
 
 /// The smaller of two level shares over the larger one, and both together, at least.
 const LEVEL_MIN: f64 = 2.0 / 3.0;

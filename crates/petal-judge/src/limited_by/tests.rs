@@ -1,13 +1,13 @@
 use super::*;
 use crate::{conclude, headline};
-use petal_model::record::driver_hosts::HostShare;
-use petal_model::record::{WaitRow, fixture};
-use petal_model::stats::cgroup::{IoLimit, IoLimitKind};
-use petal_model::stats::counters::WaitSource;
-use petal_model::stats::host::HostFacts;
-use petal_model::stats::os::threads::ThreadState;
-use petal_model::stats::os::{CpuShare, CpuTicks};
-use petal_model::workload::share::Share;
+use petal_host::cgroup::{IoLimit, IoLimitKind};
+use petal_host::host::HostFacts;
+use petal_host::os::threads::ThreadState;
+use petal_host::os::{CpuShare, CpuTicks};
+use petal_record::counters::WaitSource;
+use petal_record::driver_hosts::HostShare;
+use petal_record::{WaitRow, fixture};
+use petal_workload::share::Share;
 
 /// Makes the device's own time this share of the reads' waiting.
 fn at_the_device(run: &mut Run, share: f64) {

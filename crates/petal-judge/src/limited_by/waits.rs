@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::super::{limits, resources, waterfall};
 use super::shared::{self, ResourceShare};
 use crate::by_key;
-use petal_model::numbers::decimal;
-use petal_model::record::Run;
-use petal_model::record::conclusions::{LimitedBy, Limiter};
-use petal_model::record::waterfall::{PartOfTime, Waterfall};
-use petal_model::stats::counters::WaitClass;
+use petal_host::numbers::decimal;
+use petal_record::Run;
+use petal_record::conclusions::{LimitedBy, Limiter};
+use petal_record::counters::WaitClass;
+use petal_record::waterfall::{PartOfTime, Waterfall};
 
 /// A class must take so much of DB time to be called the limit.
 pub(super) const LIMIT_SHARE_MIN: f64 = 0.50;

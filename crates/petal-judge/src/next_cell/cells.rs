@@ -2,10 +2,10 @@
 
 use super::LineReading;
 use crate::by_key;
-use petal_model::record::Run;
-use petal_model::record::observation::{Observation, metric};
-use petal_model::record::sweep::{CellRun, SweepCell, SweepPlan, Swept};
-use petal_model::record::sweep_design::Design;
+use petal_record::Run;
+use petal_record::observation::{Observation, metric};
+use petal_record::sweep::{CellRun, SweepCell, SweepPlan, Swept};
+use petal_record::sweep_design::Design;
 
 const SESSIONS: &str = "sessions";
 

@@ -3,8 +3,8 @@
 use super::cells::{CellLine, CellReading};
 use super::{LineCurves, LineReading, PeakAndKnee, adaptive, ladder, repeats, within};
 use crate::factor_words;
-use petal_model::record::sweep::{CellRun, SweepPlan, Swept};
-use petal_model::record::sweep_design::Design;
+use petal_record::sweep::{CellRun, SweepPlan, Swept};
+use petal_record::sweep_design::Design;
 
 /// Cells that a ladder repeats, if peak and knee stay where they are: the peak, the knee and its
 /// neighbours.

@@ -3,9 +3,9 @@
 use super::cells::CellReading;
 use crate::estimate::Estimate;
 use crate::factor_words;
-use petal_model::record::sweep::{CellRun, SweepPlan, Swept};
-use petal_model::record::sweep_design::Design;
-use petal_model::record::sweep_order::round;
+use petal_record::sweep::{CellRun, SweepPlan, Swept};
+use petal_record::sweep_design::Design;
+use petal_record::sweep_order::round;
 use serde::Serialize;
 
 /// Reason why a cell is not repeated any more.

@@ -3,9 +3,9 @@
 
 use super::*;
 use crate::petals::Petals;
-use petal_model::record::plain_csv;
-use petal_model::record::sweep::{Axis, CellRun, SweepPlan};
-use petal_model::record::sweep_design::Design;
+use petal_record::plain_csv;
+use petal_record::sweep::{Axis, CellRun, SweepPlan};
+use petal_record::sweep_design::Design;
 
 const GRID: [u32; 12] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64];
 /// Run-to-run noise of the simulated lines.

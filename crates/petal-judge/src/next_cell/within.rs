@@ -7,8 +7,8 @@ use super::cells::{CellLine, CellReading};
 use super::{LineReading, doublings};
 use crate::estimate::{Estimate, mean};
 use crate::factor_words;
-use petal_model::record::sweep::Swept;
-use petal_model::record::sweep_design::Design;
+use petal_record::sweep::Swept;
+use petal_record::sweep_design::Design;
 
 /// The two cells of a line, as positions, between which the latency is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,9 +5,9 @@
 //! the processors are known to have had room; else it is [`STORAGE_OR_PROCESSORS`].
 
 use super::Point;
-use petal_model::numbers::decimal;
-use petal_model::record::observation::metric;
-use petal_model::stats::counters::WaitClass;
+use petal_host::numbers::decimal;
+use petal_record::counters::WaitClass;
+use petal_record::observation::metric;
 
 const CPU_BUSY_PCT_MIN: f64 = 96.0;
 /// Processors that were busier than this may have made reads wait.

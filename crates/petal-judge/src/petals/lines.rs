@@ -9,10 +9,10 @@ use crate::by_key;
 use crate::level::Level;
 use crate::verdict::not_storage;
 use crate::{estimate, factor_words};
-use petal_model::numbers;
-use petal_model::record::conclusions::{LimitedBy, Limiter};
-use petal_model::record::headline::AskedFor;
-use petal_model::record::observation::{Observation, metric};
+use petal_host::numbers;
+use petal_record::conclusions::{LimitedBy, Limiter};
+use petal_record::headline::AskedFor;
+use petal_record::observation::{Observation, metric};
 
 /// The factors that say how many sessions ran, the first that is there.
 const SESSION_FACTORS: [&str; 5] = ["sessions", "threads_per_schema", "threads", READERS, WRITERS];

@@ -22,9 +22,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 pub use super::estimate::Estimate;
-use petal_model::record::headline::AskedFor;
-use petal_model::record::observation::{Observation, metric};
-use petal_model::settings::objective::Objective;
+use petal_record::headline::AskedFor;
+use petal_record::observation::{Observation, metric};
+use petal_settings::objective::Objective;
 pub use rate_limit::RateLimit;
 pub use verdict::{Highest, PetalsVerdict};
 pub use writer_cost::{WriterCost, WriterCostRow};
@@ -58,7 +58,7 @@ pub struct Point {
     /// Duration of its runs, in seconds.
     pub elapsed_s: Option<Estimate>,
     /// The means over its repeats of all figures, by the names of
-    /// [`metric`](petal_model::record::observation::metric).
+    /// [`metric`](petal_record::observation::metric).
     pub means: BTreeMap<String, f64>,
 }
 
@@ -271,7 +271,7 @@ impl Point {
     }
 
     /// The mean over the repeats of any figure, by the names of
-    /// [`metric`](petal_model::record::observation::metric).
+    /// [`metric`](petal_record::observation::metric).
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.means.get(name).copied()
     }

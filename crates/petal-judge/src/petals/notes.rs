@@ -2,7 +2,7 @@
 //! apart, points that were measured once.
 
 use super::{Estimate, PetalLine, Point};
-use petal_model::numbers::decimal;
+use petal_host::numbers::decimal;
 
 /// The longest run of a line over its shortest.
 const LENGTHS_RATIO_MAX: f64 = 2.0;

@@ -4,8 +4,8 @@
 use serde::Serialize;
 
 use super::{Point, cause};
-use petal_model::numbers::decimal;
-use petal_model::record::observation::metric;
+use petal_host::numbers::decimal;
+use petal_record::observation::metric;
 
 /// Points with the same PIOPS that prove a limit.
 const POINTS_MIN: usize = 3;

@@ -14,8 +14,8 @@ use super::{
 use crate::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_quantile};
 use crate::significance::{self, welch};
 use crate::spread::{self, PooledSpread};
-use petal_model::record::headline::AskedFor;
-use petal_model::record::observation::metric;
+use petal_record::headline::AskedFor;
+use petal_record::observation::metric;
 
 /// The largest difference, as a share of the peak, that may hide on a plateau: if repeats vary that
 /// much, almost every point would be on it.

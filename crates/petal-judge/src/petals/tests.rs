@@ -2,8 +2,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use petal_model::record::conclusions::{LimitedBy, Limiter, limit_clause};
-use petal_model::record::{Status, plain_csv};
+use petal_record::conclusions::{LimitedBy, Limiter, limit_clause};
+use petal_record::{Status, plain_csv};
 
 /// A run of a line: sessions, PIOPS, read latency.
 fn seen(sessions: u32, repeat: u32, piops: f64, read_us: f64) -> Observation {
@@ -312,7 +312,7 @@ fn storage_is_not_the_cause_where_findings_contradict_it() {
 
 #[test]
 fn figures_that_are_not_of_the_steady_window_are_named() {
-    use petal_model::record::Window;
+    use petal_record::Window;
     let mut observations = thrice(&[(1, 100.0, 10.0), (2, 190.0, 11.0)]);
     for seen in &mut observations {
         seen.window = Some(Window::Steady { from_s: 5.0, to_s: 15.0 });
@@ -481,7 +481,7 @@ proptest! {
 
 #[test]
 fn waits_that_the_better_point_does_not_know_are_no_evidence() {
-    let waited = metric::wait(petal_model::stats::counters::WaitClass::Commit);
+    let waited = metric::wait(petal_record::counters::WaitClass::Commit);
     let bends = |before: &[(&str, f64)]| {
         let runs = thrice(&[(1, 1000.0, 100.0), (8, 500.0, 100.0)]);
         let line = runs.into_iter().map(|run| match run.factor("sessions") {
@@ -631,8 +631,8 @@ fn points_that_are_no_storage_test_make_no_peak_knee_plateau_or_price() {
 #[test]
 fn an_invalid_run_is_in_no_point() {
     let mut runs = thrice(&[(8, 1000.0, 10.0)]);
-    let mut headline = petal_model::record::headline::Headline::default();
-    headline.verdict.validity = petal_model::record::headline::Validity::Invalid;
+    let mut headline = petal_record::headline::Headline::default();
+    headline.verdict.validity = petal_record::headline::Validity::Invalid;
     headline.verdict.reason = Some(Default::default());
     headline.verdict.reason.as_mut().unwrap().finding = "rows-missing".into();
     runs[0].headline = Some(headline);

@@ -7,8 +7,8 @@ use super::{PetalLine, Petals, Point};
 use crate::by_key;
 use crate::compare::is_workload;
 use crate::verdict::not_storage;
-use petal_model::numbers::counted;
-use petal_model::record::observation::Observation;
+use petal_host::numbers::counted;
+use petal_record::observation::Observation;
 
 /// Factor of the numbers of readers and writers, which is no platform.
 const MIX: &str = "mix";

@@ -9,7 +9,7 @@ use super::Estimate;
 use super::lines::{self, Kinds};
 use crate::by_key;
 use crate::significance::{self, Difference};
-use petal_model::record::observation::{Observation, metric};
+use petal_record::observation::{Observation, metric};
 
 const SELECT_MEAN: &str = "select_mean_us";
 

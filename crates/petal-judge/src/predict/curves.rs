@@ -4,7 +4,7 @@
 use super::CellFigures;
 use super::least_squares::{normal_equations, solve};
 use crate::calibration::at_depth;
-use petal_model::record::calibration::{CalibratedPoint, Calibration, CurvePoint, MIX, READ};
+use petal_record::calibration::{CalibratedPoint, Calibration, CurvePoint, MIX, READ};
 
 /// Throughput of a device over the requests in flight, as `petal calibrate` measured it.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -21,7 +21,7 @@ use crate::petals::{PetalLine, Petals};
 pub use curves::DeviceCurves;
 use curves::{between, nearest};
 use network::{NetworkOfLine, QueueNetwork};
-use petal_model::numbers::{counted, decimal};
+use petal_host::numbers::{counted, decimal};
 
 /// Fewest cells: three make a curve, and one more tests it.
 const CELLS_MIN: usize = 4;

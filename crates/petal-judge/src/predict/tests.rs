@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::draws::Draws;
 use crate::petals::{Estimate, Point};
-use petal_model::record::calibration::{Calibration, CurvePoint, READ};
-use petal_model::record::plain_csv;
+use petal_record::calibration::{Calibration, CurvePoint, READ};
+use petal_record::plain_csv;
 
 fn line(cells: &[(u32, f64)]) -> Petals {
     let point = |&(sessions, piops): &(u32, f64)| Point {

@@ -7,9 +7,9 @@ use time::macros::date;
 use time::{Duration, PrimitiveDateTime, Time};
 
 use super::{ProfileError, summarise, together};
-use petal_model::numbers::{decimal, whole};
-use petal_model::record::profile::{FORMAT, Input, Profile, ProfileInterval, time_text};
-use petal_model::stats::server_work::WorkCount;
+use petal_host::numbers::{decimal, whole};
+use petal_record::profile::{FORMAT, Input, Profile, ProfileInterval, time_text};
+use petal_record::server_work::WorkCount;
 
 const DAY_S: f64 = 86_400.0;
 /// Shortest slot of a day: a minute.

@@ -10,11 +10,11 @@ pub mod parts;
 
 use std::collections::BTreeMap;
 
-use petal_model::numbers::whole;
-use petal_model::record::profile::{
+use petal_host::numbers::whole;
+use petal_record::profile::{
     Profile, ProfileInterval, ProfilePercentiles, ProfileSummary, time_text,
 };
-use petal_model::stats::server_work::{WorkCount, WorkTime};
+use petal_record::server_work::{WorkCount, WorkTime};
 
 /// Clocks of snapshots are precise to minutes in some reports.
 pub(crate) const SLACK_S: f64 = 61.0;

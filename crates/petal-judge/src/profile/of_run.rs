@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use time::PrimitiveDateTime;
 
 use super::parts::SourcePart;
-use petal_model::numbers::decimal;
-use petal_model::record::profile::{Clock, Input, ProfileInterval, time_text};
-use petal_model::record::{Rows, Run, Second, moment};
-use petal_model::stats::counters::IoCounts;
-use petal_model::stats::server_work::{WorkCount, WorkTime};
+use petal_host::numbers::decimal;
+use petal_record::counters::IoCounts;
+use petal_record::profile::{Clock, Input, ProfileInterval, time_text};
+use petal_record::server_work::{WorkCount, WorkTime};
+use petal_record::{Rows, Run, Second, moment};
 
 const LATENCY: &str = "io_latency_us of the whole run, the same in every interval";
 
@@ -148,7 +148,7 @@ fn of_seconds(seconds: &[Second], begin: Option<PrimitiveDateTime>) -> Option<Pr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn the_intervals_of_a_run_add_up_to_it() {

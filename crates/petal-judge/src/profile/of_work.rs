@@ -1,9 +1,9 @@
 //! A profile of a server's counters, read at the ends of intervals.
 
 use super::parts::SourcePart;
-use petal_model::numbers::decimal;
-use petal_model::record::profile::{Clock, Input, ProfileInterval, time_text};
-use petal_model::stats::server_work::{ServerWork, WorkCount, WorkTime};
+use petal_host::numbers::decimal;
+use petal_record::profile::{Clock, Input, ProfileInterval, time_text};
+use petal_record::server_work::{ServerWork, WorkCount, WorkTime};
 use time::PrimitiveDateTime;
 
 /// A snapshot of all servers: its time, and their work until then.

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ProfileError, SLACK_S, summarise, together};
-use petal_model::numbers::whole;
-use petal_model::record::profile::{Clock, FORMAT, Input, Profile, ProfileInterval};
-use petal_model::stats::server_work::WorkCount;
+use petal_host::numbers::whole;
+use petal_record::profile::{Clock, FORMAT, Input, Profile, ProfileInterval};
+use petal_record::server_work::WorkCount;
 
 /// Snapshots of a cluster's instances are taken within so long.
 const AT_ONCE_S: f64 = 300.0;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use petal_model::record::{Run, as_text};
-use petal_model::settings::rates::RateOverTime;
-use petal_model::stats::server_work::WorkCount;
+use petal_record::server_work::WorkCount;
+use petal_record::{Run, as_text};
+use petal_settings::rates::RateOverTime;
 
 /// Rates per second of one figure; None if unknown.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -70,8 +70,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use petal_model::record::fixture;
-    use petal_model::record::replay::ReplayOf;
+    use petal_record::fixture;
+    use petal_record::replay::ReplayOf;
 
     #[test]
     fn a_run_is_compared_with_the_requested_load_at_its_scale() {

@@ -3,8 +3,8 @@
 
 use serde::Deserialize as _;
 
-use petal_model::record::Run;
-use petal_model::settings::RedoStress;
+use petal_record::Run;
+use petal_settings::RedoStress;
 
 /// Blocks that the target reads from storage for operations.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -121,7 +121,7 @@ fn read_cost(reads: u64, rows: u64, operations: u64) -> Option<ReadCost> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn a_trial_measures_the_cost_of_each_row() {

@@ -12,13 +12,13 @@ use std::time::Duration;
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
-use petal_model::record::as_text;
-use petal_model::record::profile::{Profile, ProfileInterval};
-use petal_model::record::replay::ReplayOf;
-use petal_model::settings::RedoStress;
-use petal_model::settings::rates::RateOverTime;
-use petal_model::stats::server_work::WorkCount;
-use petal_model::workload::row::COLUMNS;
+use petal_record::as_text;
+use petal_record::profile::{Profile, ProfileInterval};
+use petal_record::replay::ReplayOf;
+use petal_record::server_work::WorkCount;
+use petal_settings::RedoStress;
+use petal_settings::rates::RateOverTime;
+use petal_workload::row::COLUMNS;
 
 use self::measured::{ReadCost, TrialMeasurements};
 use super::profile::is_idle;

@@ -1,6 +1,6 @@
 use super::*;
-use petal_model::record::profile::ProfileInterval;
-use petal_model::stats::server_work::WorkCount::*;
+use petal_record::profile::ProfileInterval;
+use petal_record::server_work::WorkCount::*;
 
 fn interval(begin: &str, rates: &[(WorkCount, f64)]) -> ProfileInterval {
     ProfileInterval {

@@ -2,11 +2,11 @@
 
 use super::measured::TrialMeasurements;
 use super::{ReplayPlan, ReplayTarget, ReplayedPart, redo_per_commit};
-use petal_model::numbers::{bytes, counted, decimal, rate, whole};
-use petal_model::record::profile::Profile;
-use petal_model::record::replay::ReplayOf;
-use petal_model::settings::RedoStress;
-use petal_model::stats::server_work::WorkCount;
+use petal_host::numbers::{bytes, counted, decimal, rate, whole};
+use petal_record::profile::Profile;
+use petal_record::replay::ReplayOf;
+use petal_record::server_work::WorkCount;
+use petal_settings::RedoStress;
 
 /// Differences below this share count as imitated.
 const SHARE_MAX: f64 = 0.05;

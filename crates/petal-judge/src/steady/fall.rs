@@ -4,9 +4,9 @@
 use super::super::estimate;
 use super::super::other_processors::Others;
 use super::rate;
-use petal_model::numbers::decimal;
-use petal_model::record::Second;
-use petal_model::stats::os::CpuShare;
+use petal_host::numbers::decimal;
+use petal_host::os::CpuShare;
+use petal_record::Second;
 
 /// Other processes' use of the processors between two moments of the run, in seconds; None if
 /// unknown.
@@ -312,10 +312,10 @@ impl Stretches<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::Ops;
-    use petal_model::stats::counters::IoCounts;
-    use petal_model::stats::histogram::LatencySummary;
-    use petal_model::stats::os::{CpuShare, DeviceCounts};
+    use petal_host::histogram::LatencySummary;
+    use petal_host::os::{CpuShare, DeviceCounts};
+    use petal_record::Ops;
+    use petal_record::counters::IoCounts;
     use proptest::prelude::*;
     use rand::SeedableRng as _;
     use rand_xoshiro::Xoshiro256PlusPlus;

@@ -1,6 +1,6 @@
 //! The rule's judgement of a record, as findings.
 
-use petal_model::numbers::decimal;
+use petal_host::numbers::decimal;
 use serde_json::json;
 
 use super::fall::{self, Fall, Shape};
@@ -12,8 +12,8 @@ use crate::judgement::{
     FindingParts, Judgement, NoFinding::Clear, clear_if, info, unknown, warning,
 };
 use crate::{and_more, other_processors, trust, writes};
-use petal_model::numbers::bytes as size;
-use petal_model::record::{Run, Second, Status, figures};
+use petal_host::numbers::bytes as size;
+use petal_record::{Run, Second, Status, figures};
 
 /// Number of stalled seconds that are named; the rest are counted.
 const STALLS_NAMED: usize = 10;
@@ -238,8 +238,8 @@ fn candidates(all: &[&Second], stalled: &[&Second]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture::run_over;
-    use petal_model::record::{Finding, UntilSteadyResult};
+    use petal_record::fixture::run_over;
+    use petal_record::{Finding, UntilSteadyResult};
 
     fn found(run: &Run) -> Vec<Finding> {
         const IDS: [&str; 4] = ["unstable", TOO_SHORT, "until-steady", "stalls"];

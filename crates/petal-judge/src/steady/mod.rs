@@ -18,7 +18,7 @@ pub use judge::{fall_of, fall_words, window};
 
 use crate::change_points;
 use crate::estimate::mean;
-use petal_model::record::Second;
+use petal_record::Second;
 use sums::Sums;
 
 pub const WINDOWS: usize = 5;
@@ -205,7 +205,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::Ops;
+    use petal_record::Ops;
     use proptest::prelude::*;
     use rand::SeedableRng as _;
     use rand_xoshiro::Xoshiro256PlusPlus;

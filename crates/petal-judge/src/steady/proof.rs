@@ -4,7 +4,7 @@
 
 use super::WINDOWS;
 use super::sums::Sums;
-use petal_model::record::Second;
+use petal_record::Second;
 
 /// Windows are made longer by these factors to find a whole checkpoint cycle in each.
 const LONGER: [f64; 5] = [1.0, 1.5, 2.0, 3.0, 5.0];
@@ -59,8 +59,8 @@ pub fn written_bytes(timeline: &[Second]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::Ops;
-    use petal_model::stats::counters::IoCounts;
+    use petal_record::Ops;
+    use petal_record::counters::IoCounts;
     use proptest::prelude::*;
 
     const READS: EndConditions =

@@ -2,7 +2,7 @@
 //! sought over every second of hours.
 
 use super::{WINDOWS, Windows};
-use petal_model::record::Second;
+use petal_record::Second;
 
 /// Sums of the seconds before each position.
 pub(super) struct Sums {

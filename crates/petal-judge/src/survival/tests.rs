@@ -1,5 +1,5 @@
 use super::*;
-use petal_model::record::ledger::{LedgerHeader, LedgerSchema};
+use petal_record::ledger::{LedgerHeader, LedgerSchema};
 use proptest::prelude::*;
 
 const ROWS: u64 = 6;

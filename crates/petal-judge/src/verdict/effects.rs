@@ -2,9 +2,9 @@
 //! and so does one of severity info.
 
 use super::next;
-use petal_model::record::headline::{AskedFor, Tested};
-use petal_model::record::{Finding, Run, Severity};
-use petal_model::stats::devices::Bottom;
+use petal_host::devices::Bottom;
+use petal_record::headline::{AskedFor, Tested};
+use petal_record::{Finding, Run, Severity};
 
 /// A finding, and its effect on the verdict of a run.
 pub struct Effect {

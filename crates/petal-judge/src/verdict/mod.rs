@@ -18,13 +18,13 @@ use super::{
     waterfall, write_ledger,
 };
 use effects::Makes;
-use petal_model::record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
-use petal_model::record::headline::{
+use petal_record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
+use petal_record::headline::{
     AskedFor, CoveredTime, Headline, HeadlineFigures, LogicalReadRate, Piops, RedoRate, Tested,
     Validity, Verdict, VerdictReason,
 };
-use petal_model::record::observation::Observation;
-use petal_model::record::{Finding, HeadlineWindow, Run, Status, Window};
+use petal_record::observation::Observation;
+use petal_record::{Finding, HeadlineWindow, Run, Status, Window};
 
 /// Judges a run: puts its findings, the source of its reads, its limit and its headline into its
 /// summary.

@@ -1,9 +1,9 @@
 //! The command to type next, with the flags of the run that it follows.
 
-use petal_model::record::Run;
-use petal_model::record::conclusions::{LimitedBy, Limiter};
-use petal_model::settings::Origin;
-use petal_model::settings::table::{self, CommandKind};
+use petal_record::Run;
+use petal_record::conclusions::{LimitedBy, Limiter};
+use petal_settings::Origin;
+use petal_settings::table::{self, CommandKind};
 
 use crate::memory;
 use crate::physical::{self, PageCacheRemedy};
@@ -95,7 +95,7 @@ fn again(run: &Run, changes: &[(&str, &str)]) -> String {
         };
         let is_changed = changes.iter().any(|(flag, _)| *flag == parameter.flag());
         if !is_changed && !LEFT_OUT.contains(&parameter.key) {
-            let value = petal_model::record::as_text(&given.value, "");
+            let value = petal_record::as_text(&given.value, "");
             words.push(format!("--{} {}", parameter.flag(), shell_word(&value)));
         }
     }

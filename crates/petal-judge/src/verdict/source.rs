@@ -2,8 +2,8 @@
 
 use crate::physical;
 use crate::served::{self, ReadsServed};
-use petal_model::record::Run;
-use petal_model::record::conclusions::{ReadSource, ServedBy};
+use petal_record::Run;
+use petal_record::conclusions::{ReadSource, ServedBy};
 
 pub(super) fn served_by(run: &Run) -> ServedBy {
     let asked_bytes = served::asked_bytes(run);

@@ -1,9 +1,9 @@
 use super::*;
-use petal_model::record::conclusions::Limiter;
-use petal_model::record::fixture;
-use petal_model::stats::counters::{IoCounts, WaitClass};
-use petal_model::stats::devices::{Bottom, StorageLayer};
-use petal_model::stats::os::{CpuShare, DeviceCounts};
+use petal_host::devices::{Bottom, StorageLayer};
+use petal_host::os::{CpuShare, DeviceCounts};
+use petal_record::conclusions::Limiter;
+use petal_record::counters::{IoCounts, WaitClass};
+use petal_record::fixture;
 
 #[test]
 fn the_line_of_a_physical_run() {

@@ -2,7 +2,7 @@
 
 use super::*;
 use petal_engine::costs::{CostProbes as _, CostStretch};
-use petal_model::record::costs::CostAccess;
+use petal_record::costs::CostAccess;
 
 fn priced() -> ScriptedOracle {
     loaded()

@@ -1,7 +1,7 @@
 //! Tests of loading and dropping.
 
 use super::*;
-use petal_model::workload::scatter::Permutation;
+use petal_workload::scatter::Permutation;
 
 #[test]
 fn a_load_sends_this() {
@@ -254,7 +254,7 @@ fn facts_of(scripted: &ScriptedOracle, url: &str) -> String {
     let settings = Settings { db: TargetUrl::parse(url).unwrap(), ..settings() };
     let plan = LoadPlan { rows: 1 << 20, schemas: vec![1, 2], degree: 2, ..plan_of(1, false) };
     let facts = engine(scripted, &settings).check_load(&plan).unwrap();
-    let line = |fact: petal_model::stats::target::LoadFact| {
+    let line = |fact: petal_record::target::LoadFact| {
         format!("{:?} {}: {}", fact.verdict, fact.what, fact.value)
     };
     facts.into_iter().map(line).collect::<Vec<_>>().join("\n")

@@ -23,13 +23,13 @@ use super::scripted::{ScriptedOracle, error};
 use super::*;
 use petal_engine::server::scripted::operation;
 use petal_engine::{Batch, Outcomes, Silent};
-use petal_model::settings::url::TargetUrl;
-use petal_model::settings::{Endpoints, Reconnect, RedoStress};
-use petal_model::stats::counters::WaitClass;
-use petal_model::workload::op::{Kind, Operation};
-use petal_model::workload::plan::seats;
-use petal_model::workload::row::Filler;
-use petal_model::workload::seat::Role;
+use petal_record::counters::WaitClass;
+use petal_settings::url::TargetUrl;
+use petal_settings::{Endpoints, Reconnect, RedoStress};
+use petal_workload::op::{Kind, Operation};
+use petal_workload::plan::seats;
+use petal_workload::row::Filler;
+use petal_workload::seat::Role;
 
 fn settings() -> Settings {
     let db = TargetUrl::parse("oracle://petal:s3cret@db1/svc").unwrap();

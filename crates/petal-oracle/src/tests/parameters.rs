@@ -3,9 +3,9 @@
 
 use super::*;
 use petal_engine::Batch;
-use petal_model::settings::{HotSpot, ThinkTime};
-use petal_model::workload::picker::Picker;
-use petal_model::workload::plan::Workload;
+use petal_settings::{HotSpot, ThinkTime};
+use petal_workload::picker::Picker;
+use petal_workload::plan::Workload;
 
 const SHOWN: usize = 110;
 

@@ -1,8 +1,8 @@
 //! Tests of the database's own reports.
 
 use super::*;
-use petal_model::record::server_report::{ReportContent, ServerReport};
-use petal_model::stats::database_interval::WaitSum;
+use petal_record::database_interval::WaitSum;
+use petal_record::server_report::{ReportContent, ServerReport};
 
 fn text(report: &ServerReport) -> &str {
     let ReportContent::Text(text) = &report.content else { panic!("{report:?}") };

@@ -1,8 +1,8 @@
 //! Tests of rows read back for the verification of a ledger.
 
 use super::*;
-use petal_model::workload::row::COLUMNS;
-use petal_model::workload::version::RowStamps;
+use petal_workload::row::COLUMNS;
+use petal_workload::version::RowStamps;
 
 /// Returns a row as the database answers it.
 fn row(key: &str, stamps: [u64; 2]) -> Vec<String> {

@@ -103,7 +103,7 @@ fn counters_that_are_no_counts_are_unknown_and_not_0() {
 
 /// The rise of the counters of a second snapshot, with all figures, over a first one with this cell
 /// of one view odd.
-fn since_odd(view: &str, at: usize, odd: &str) -> petal_model::stats::counters::Counters {
+fn since_odd(view: &str, at: usize, odd: &str) -> petal_record::counters::Counters {
     let views: [(&str, &[&str]); 5] = [
         ("gv_$sysstat", &["1", "redo entries", "70"]),
         ("gv_$system_event", &["1", "log file sync", "Commit", "9", "90", "8", "80"]),
@@ -130,7 +130,7 @@ fn since_odd(view: &str, at: usize, odd: &str) -> petal_model::stats::counters::
 
 #[test]
 fn a_figure_that_only_the_first_snapshot_lacks_is_unknown_and_does_not_count_in_full() {
-    let names = |since: &petal_model::stats::counters::Counters| {
+    let names = |since: &petal_record::counters::Counters| {
         let waits = since.waits.iter().map(|wait| wait.name.clone());
         waits.chain(since.raw.keys().cloned()).collect::<Vec<_>>()
     };

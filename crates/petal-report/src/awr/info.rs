@@ -5,7 +5,7 @@ use petal_awr::columns::value;
 use petal_awr::derived;
 use petal_awr::figure::Figure;
 use petal_awr::report::{Report, WaitEvent};
-use petal_model::settings::printable::printable_line;
+use petal_settings::printable::printable_line;
 
 /// The first line; the columns' names.
 pub const HEADING: &str = "FILE|SESSIONS|ELAPSED|DB CPU|DB Tm|EXECUTES|LIO|PREADS|READ_MBS|PWRITES|\

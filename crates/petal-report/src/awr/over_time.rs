@@ -8,7 +8,7 @@ use petal_judge::awr::over_time::ReportsOverTime;
 use petal_judge::estimate::median;
 use petal_judge::over_time::{FigureOverTime, Judged, OverTime, ReportMoment};
 use petal_judge::rise::{Rise, RiseShare};
-use petal_model::record::profile::time_text;
+use petal_record::profile::time_text;
 
 /// Figures that are totals themselves.
 const OF_TOTALS: [&str; 2] = ["aas", "cpu_idle_pct"];

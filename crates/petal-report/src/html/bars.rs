@@ -10,9 +10,9 @@ use super::super::run::waterfall;
 use super::super::sources;
 use super::super::table::Table;
 use super::time::waterfall::look;
-use petal_model::record::Run;
-use petal_model::record::waterfall::{Waterfall, WaterfallPart};
-use petal_model::stats::histogram::Bar;
+use petal_host::histogram::Bar;
+use petal_record::Run;
+use petal_record::waterfall::{Waterfall, WaterfallPart};
 
 /// Spreads in one chart at most; the longest waits first.
 const SPREADS_MAX: usize = 7;

@@ -7,9 +7,9 @@ use super::super::run::calibrated::{calibration_source, line, notes, per_cent, t
 use super::page::Section;
 use super::traces::{self, ChartSubject, Trace, TraceChart, TraceRow};
 use petal_judge::calibration;
-use petal_model::record::Run;
-use petal_model::record::calibration::{CalibratedPoint, CalibratedShare, MIX, READ, WRITE};
-use petal_model::record::sweep::Swept;
+use petal_record::Run;
+use petal_record::calibration::{CalibratedPoint, CalibratedShare, MIX, READ, WRITE};
+use petal_record::sweep::Swept;
 
 const HEADING: &str = " | in flight at the device | requests/s | us at the device | \
                        p99 us (petal's clock) | of the device at this depth";

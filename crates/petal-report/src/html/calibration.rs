@@ -8,7 +8,7 @@ use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::HtmlError;
 use super::page::{Page, Section, Tile, class, moment};
 use super::traces::{ChartSubject, Trace, TraceChart, TraceRow, parts};
-use petal_model::record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
+use petal_record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
 
 const HEADING: &str = " | depth | requests/s | MB/s | mean us | p50 us | p99 us";
 const DESCRIPTION: &str = "A line for each of reads, mix and writes over the requests in flight.";

@@ -13,7 +13,7 @@ use super::HtmlError;
 use super::page::{Page, Section};
 use petal_judge::compare::limits::{LimitOutcome, LimitResult};
 use petal_judge::compare::{Change, ComparedFigure, Comparison, Significance};
-use petal_model::record::observation::metric;
+use petal_record::observation::metric;
 
 const NAME_LETTERS_MAX: usize = 24;
 /// Rows of the table of changes; more are in the tables of figures.

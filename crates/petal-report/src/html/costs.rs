@@ -9,9 +9,7 @@ use super::HtmlError;
 use super::page::{Page, Section, Tile, class, moment};
 use super::traces::{ChartSubject, Trace, TraceChart, TraceRow, parts};
 use petal_judge::costs::{Priced, significant, time};
-use petal_model::record::costs::{
-    CACHED_PCTS, CostAccess, Costs, PriceUnit, PriceValue, PricedSetting,
-};
+use petal_record::costs::{CACHED_PCTS, CostAccess, Costs, PriceUnit, PriceValue, PricedSetting};
 
 const HEADING: &str = " | % cached | value | low | high";
 const DESCRIPTION: &str = "A line for each time or price over the share of cached blocks.";

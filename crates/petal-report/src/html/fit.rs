@@ -11,7 +11,7 @@ use super::HtmlError;
 use super::page::{Page, Section, Tile};
 use crate::table::Table;
 use petal_judge::break_point::BreakPoint;
-use petal_model::record::profile::Profile;
+use petal_record::profile::Profile;
 
 const TITLE: &str = "Production's load over time, and the load that this platform holds";
 const Y_TITLE: &str = "reads, writes and commits per second";

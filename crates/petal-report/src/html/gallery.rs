@@ -10,8 +10,8 @@ use super::page::{Page, Section};
 use super::{HtmlError, published};
 use petal_judge::petals::{PetalLine, Point};
 use petal_judge::price;
-use petal_model::record::observation::metric;
-use petal_model::settings::objective::Objective;
+use petal_record::observation::metric;
+use petal_settings::objective::Objective;
 
 const READING: [&str; 4] = [
     "A row is a line of petals: runs that differ in sessions only. Its small picture and the \

@@ -9,7 +9,7 @@ use super::page::{Page, Section};
 use crate::table::Table;
 use petal_judge::awr::over_time::ReportsOverTime;
 use petal_judge::over_time::{FigureOverTime, OverTime};
-use petal_model::record::profile::time_text;
+use petal_record::profile::time_text;
 use time::PrimitiveDateTime;
 
 const NOTE: &str = "A ring marks an outlier: more than 3.5 deviations from the median of the same \

@@ -14,7 +14,7 @@ use super::super::charts::{Chart, palette};
 use super::super::numbers::{UNKNOWN, counted};
 use super::super::table::Table;
 use super::HtmlError;
-use petal_model::record::{Finding, Severity, Status, as_text};
+use petal_record::{Finding, Severity, Status, as_text};
 
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");

@@ -11,11 +11,11 @@ use super::super::table::Table;
 use super::page::{Page, Section, ShownFinding, Tile, class, graves, moment};
 use super::{HtmlError, bars, calibrated, time};
 use petal_judge::server_report::compare;
-use petal_model::record::conclusions::limit_clause;
-use petal_model::record::headline::{AskedFor, Headline, ReadClock, Validity, Verdict};
-use petal_model::record::latency_log::Spreads;
-use petal_model::record::server_report::SeenReport;
-use petal_model::record::{Run, as_text};
+use petal_record::conclusions::limit_clause;
+use petal_record::headline::{AskedFor, Headline, ReadClock, Validity, Verdict};
+use petal_record::latency_log::Spreads;
+use petal_record::server_report::SeenReport;
+use petal_record::{Run, as_text};
 
 /// `spreads` are the latencies of each kind, second by second, as the run's interval log has them.
 pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {

@@ -15,10 +15,10 @@ use super::run::READING;
 use super::{HtmlError, NAME, calibrated};
 use petal_judge::petals::{PetalLine, Petals, Point};
 use petal_judge::{by_key, not_storage};
-use petal_model::record::headline::AskedFor;
-use petal_model::record::observation::{Observation, metric};
-use petal_model::record::sweep::{PEAK_RUN, Swept};
-use petal_model::record::{Run, Status, as_text};
+use petal_record::headline::AskedFor;
+use petal_record::observation::{Observation, metric};
+use petal_record::sweep::{PEAK_RUN, Swept};
+use petal_record::{Run, Status, as_text};
 
 pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     let sweep = &swept.sweep;

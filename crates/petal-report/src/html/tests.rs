@@ -6,9 +6,9 @@ use crate::records::ShownRecord;
 use petal_judge::compare::limits::hold;
 use petal_judge::compare::{ComparedSide, Comparison, Rules, compare};
 use petal_judge::petals::Petals;
-use petal_model::record::latency_log::{Spread, Spreads};
-use petal_model::record::sweep::{Sweep, Swept};
-use petal_model::record::{Run, Second, fixture, plain_csv};
+use petal_record::latency_log::{Spread, Spreads};
+use petal_record::sweep::{Sweep, Swept};
+use petal_record::{Run, Second, fixture, plain_csv};
 
 /// The page of a run without an interval log.
 fn run(seen: &Run) -> Result<String, HtmlError> {

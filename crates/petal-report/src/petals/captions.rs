@@ -8,7 +8,7 @@ use super::{EstimateOf, PetalChart};
 use petal_judge::petals::{
     AfterPeak, BeyondKnee, Estimate, Noise, PetalLine, Petals, Plateau, Point, WriterCost,
 };
-use petal_model::settings::objective::Objective;
+use petal_settings::objective::Objective;
 
 /// Returns the marks of a point: `peak`, `knee`, `bends back: processor`.
 pub(super) fn marks(line: &PetalLine, position: usize) -> Vec<String> {

@@ -2,7 +2,7 @@
 //! processor that runs out with the last doubling.
 
 use petal_judge::petals::{AfterPeak, BendBack, Estimate, Limit, Noise, PetalLine, Petals, Point};
-use petal_model::record::observation::metric;
+use petal_record::observation::metric;
 
 pub const SESSIONS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 

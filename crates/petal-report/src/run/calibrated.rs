@@ -3,7 +3,7 @@
 use super::super::numbers::{decimal, or_dash, whole};
 use super::super::table::Table;
 use petal_judge::calibration;
-use petal_model::record::calibration::CalibratedShare;
+use petal_record::calibration::CalibratedShare;
 
 pub(crate) fn line(share: &CalibratedShare) -> String {
     if let Some(why) = calibration::too_low(share) {

@@ -2,7 +2,7 @@
 
 use super::super::numbers::{or_dash, rate, whole};
 use super::super::table::Table;
-use petal_model::record::Run;
+use petal_record::Run;
 
 /// Lists counters that are not 0.
 pub(crate) fn counters(run: &Run) -> Table {

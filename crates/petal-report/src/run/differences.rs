@@ -2,8 +2,8 @@
 
 use super::super::numbers::{decimal, or_dash, percent, ratio, whole};
 use petal_judge::served::{self, ReadsServed};
-use petal_model::record::Run;
-use petal_model::stats::counters::CommonCounter;
+use petal_record::Run;
+use petal_record::counters::CommonCounter;
 
 /// Two layers that differ by less are alike: requests in flight at the bounds, rounding.
 const ALIKE_SHARE: f64 = 0.02;
@@ -267,8 +267,8 @@ fn differ(upper: u64, lower: u64) -> Option<Differ> {
 mod tests {
     use super::*;
     use crate::table::paragraph;
-    use petal_model::record::fixture;
-    use petal_model::stats::target::DirectIo;
+    use petal_record::fixture;
+    use petal_record::target::DirectIo;
 
     fn with(change: impl Fn(&mut Run)) -> String {
         let mut run = fixture::mixed_run();

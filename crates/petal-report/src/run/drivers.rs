@@ -2,8 +2,8 @@
 
 use super::super::numbers::{decimal, or_dash, percent, rate, whole};
 use super::super::table::Table;
-use petal_model::record::Run;
-use petal_model::record::driver_hosts::{CommonStart, HostRun, StartedBy};
+use petal_record::Run;
+use petal_record::driver_hosts::{CommonStart, HostRun, StartedBy};
 
 /// Builds a row for each host; empty if one host drove the run.
 pub(crate) fn table(run: &Run) -> Table {

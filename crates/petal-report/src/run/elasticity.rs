@@ -1,7 +1,7 @@
 //! The table of elasticities by experiment.
 
-use petal_model::numbers::decimal;
-use petal_model::record::Run;
+use petal_host::numbers::decimal;
+use petal_record::Run;
 
 use crate::table::Table;
 

@@ -4,10 +4,10 @@ use super::super::json::word;
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, percent, whole};
 use super::super::table::{Cell, Table};
 use super::waterfall;
-use petal_model::record::{Run, WaitRow};
-use petal_model::stats::counters::WaitClass;
-use petal_model::stats::histogram::LatencySummary;
-use petal_model::stats::timeline::LATENESS;
+use petal_host::histogram::LatencySummary;
+use petal_record::counters::WaitClass;
+use petal_record::timeline::LATENESS;
+use petal_record::{Run, WaitRow};
 
 const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is not \
                        in it and has no share of it. CPU + other is DB time without the waits of \
@@ -240,7 +240,7 @@ pub(crate) fn io(run: &Run) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn sampled_processor_time_has_no_row_next_to_the_remainder() {

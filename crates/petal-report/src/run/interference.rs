@@ -1,9 +1,9 @@
 //! The price of neighbours: the answer in words, the table by layer, and the chart over time.
 
-use petal_model::numbers::decimal;
-use petal_model::record::Run;
-use petal_model::record::interference::{NeighbourPrice, PricedFigure, PricedLayer};
-use petal_model::stats::histogram::LatencySummary;
+use petal_host::histogram::LatencySummary;
+use petal_host::numbers::decimal;
+use petal_record::Run;
+use petal_record::interference::{NeighbourPrice, PricedFigure, PricedLayer};
 
 use crate::charts::{Chart, ChartFrame, ChartSeries, Color, Plot, PlotAxis, Scale, Variant};
 use crate::numbers::{micros, or_dash, rate};
@@ -197,10 +197,10 @@ pub(crate) fn chart(run: &Run) -> Option<Chart> {
 /// A run of ten pairs with a neighbour that makes response times a third longer.
 #[cfg(test)]
 pub(crate) fn fixture() -> Run {
-    use petal_model::record::interference::{
+    use petal_record::interference::{
         Interference, InterferenceSlot, Neighbour, NeighbourStart, ResponseSecond,
     };
-    use petal_model::record::{IntervalTotals, Ops, fixture};
+    use petal_record::{IntervalTotals, Ops, fixture};
 
     let mut run = fixture::mixed_run();
     let slot = |at: usize| {
@@ -277,10 +277,10 @@ mod tests {
             prices[0].neighbour = "cat /var/lib/db/data > /dev/null; sleep 1".to_owned();
             *prices = vec![prices[0].clone(); count];
             let finding = run.summary.findings[0].clone();
-            let grave = petal_model::record::Severity::Warning;
-            let finding = petal_model::record::Finding { severity: grave, ..finding };
+            let grave = petal_record::Severity::Warning;
+            let finding = petal_record::Finding { severity: grave, ..finding };
             let message = "a long message of many words ".repeat(12);
-            several.summary.findings = vec![petal_model::record::Finding { message, ..finding }; 9];
+            several.summary.findings = vec![petal_record::Finding { message, ..finding }; 9];
             let shown = within(80, || crate::text::brief(&several, "petal-results/x"));
             assert!(shown.lines().count() <= 40, "{shown}");
             let tables = shown.lines().filter(|line| line.starts_with("---")).count();

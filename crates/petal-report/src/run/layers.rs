@@ -3,8 +3,8 @@
 use super::super::numbers::{decimal, micros, or_dash, whole};
 use super::super::sources;
 use super::super::table::Table;
-use petal_model::record::Run;
-use petal_model::stats::counters::CommonCounter;
+use petal_record::Run;
+use petal_record::counters::CommonCounter;
 
 fn megabytes(bytes: u64) -> String {
     decimal(bytes as f64 / 1e6, 1)

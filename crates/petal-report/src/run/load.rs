@@ -2,8 +2,8 @@
 
 use super::super::numbers::{decimal, micros, or_dash, percent, rate, ratio, whole};
 use super::super::table::Table;
-use petal_model::record::Run;
-use petal_model::workload::op::Hot;
+use petal_record::Run;
+use petal_workload::op::Hot;
 
 enum Unit {
     Count,
@@ -125,8 +125,8 @@ fn cpu_per_request(run: &Run) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
-    use petal_model::stats::histogram::LatencySummary;
+    use petal_host::histogram::LatencySummary;
+    use petal_record::fixture;
 
     #[test]
     fn updates_are_counted_in_addition_to_scans() {

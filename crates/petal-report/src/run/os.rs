@@ -3,14 +3,14 @@
 use super::super::numbers::{bytes, decimal, micros, or_dash, rate, whole};
 use super::super::table::Table;
 use super::Facts;
-use petal_model::record::Run;
-use petal_model::record::os::HostSeen;
-use petal_model::record::os_figures::{CpuPercents, GroupFigures, HostFigures, RequestFigures};
-use petal_model::stats::histogram::LatencySummary;
-use petal_model::stats::os::calls::{CallKind, CalledFiles};
-use petal_model::stats::os::iostat::DeviceRates;
-use petal_model::stats::os::requests::Requests;
-use petal_model::stats::os::{CpuTicks, DeviceUse, Range};
+use petal_host::histogram::LatencySummary;
+use petal_host::os::calls::{CallKind, CalledFiles};
+use petal_host::os::iostat::DeviceRates;
+use petal_host::os::requests::Requests;
+use petal_host::os::{CpuTicks, DeviceUse, Range};
+use petal_record::Run;
+use petal_record::os::HostSeen;
+use petal_record::os_figures::{CpuPercents, GroupFigures, HostFigures, RequestFigures};
 
 /// Number of processors that are reported one by one; if there are more, the busiest.
 const CPUS_SHOWN: usize = 8;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use petal_model::numbers::decimal;
-use petal_model::record::Run;
-use petal_model::record::connections::{CommitOutcome, ConnectionLosses, Outage};
+use petal_host::numbers::decimal;
+use petal_record::Run;
+use petal_record::connections::{CommitOutcome, ConnectionLosses, Outage};
 
 use super::Facts;
 use crate::charts::{Chart, ChartFrame, Color, Plot, PlotAxis, Scale, Variant};

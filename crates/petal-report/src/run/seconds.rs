@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, percent, rate, whole};
 use super::super::table::Table;
 use super::Facts;
-use petal_model::record::{IoLatency, PerSecond, Run, Second, Steady};
-use petal_model::stats::counters::CommonCounter;
+use petal_record::counters::CommonCounter;
+use petal_record::{IoLatency, PerSecond, Run, Second, Steady};
 
 /// Shortest second that is compared; a shorter interval at the end is left out.
 pub(crate) const SECOND_S_MIN: f64 = 0.5;
@@ -172,8 +172,8 @@ fn verifying(run: &Run) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::driver_hosts::HostRun;
-    use petal_model::record::{Status, fixture};
+    use petal_record::driver_hosts::HostRun;
+    use petal_record::{Status, fixture};
 
     #[test]
     fn the_use_of_all_hosts_is_not_divided_by_the_size_of_one() {

@@ -3,7 +3,7 @@
 use super::super::numbers::{decimal, micros, or_dash, rate};
 use super::super::table::Table;
 use petal_judge::server_report::ReportComparison;
-use petal_model::record::server_report::SeenReport;
+use petal_record::server_report::SeenReport;
 
 pub(crate) fn heading(report: &SeenReport) -> String {
     if let Some(why) = &report.unread {

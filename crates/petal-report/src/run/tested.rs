@@ -3,9 +3,9 @@
 use super::super::numbers::{bytes, counted, decimal, or_dash, whole};
 use super::super::table::Table;
 use super::Facts;
-use petal_model::record::{Run, as_text};
-use petal_model::settings::{GivenParameter, Origin};
-use petal_model::stats::host::{HostDevice, HostFacts};
+use petal_host::host::{HostDevice, HostFacts};
+use petal_record::{Run, as_text};
+use petal_settings::{GivenParameter, Origin};
 
 pub(crate) fn facts(run: &Run) -> Facts {
     [target(run), host(run), shape(run)].concat()

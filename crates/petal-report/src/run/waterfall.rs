@@ -2,8 +2,8 @@
 
 use super::super::numbers::{decimal, micros, or_dash, percent, whole};
 use crate::table::{Table, columns, line, paragraph};
-use petal_model::record::Run;
-use petal_model::record::waterfall::{PartOfTime, Waterfall, WaterfallPart};
+use petal_record::Run;
+use petal_record::waterfall::{PartOfTime, Waterfall, WaterfallPart};
 
 /// Meaning of the columns.
 pub(crate) const NOTE: &str = "Means are sums over the operations, and add up. A p99 is of single \

@@ -1,7 +1,7 @@
 //! The write ledger: bytes that UPDATEs caused, down to the device.
 
-use petal_model::numbers::decimal;
-use petal_model::record::conclusions::WriteLedger;
+use petal_host::numbers::decimal;
+use petal_record::conclusions::WriteLedger;
 
 use crate::numbers::{or_dash, rate};
 use crate::table::Table;

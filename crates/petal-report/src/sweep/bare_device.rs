@@ -2,7 +2,7 @@
 //! the device's requests that the database reached. Lines below a table of runs.
 
 use super::super::numbers::rate;
-use petal_model::record::{Run, Status};
+use petal_record::{Run, Status};
 
 /// Parameters that must be equal if one run is to be the other's limit.
 const ALIKE: &str = "update_pct scan_pct scan_table_sz work_unit update_work_unit redo_stress \
@@ -52,7 +52,7 @@ fn are_alike(run: &Run, other: &Run) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn a_database_is_reported_its_share_of_the_same_run_on_the_device() {

@@ -9,12 +9,12 @@ use super::design;
 use super::findings::grouped;
 use super::peak_run;
 use petal_judge::petals::{Highest, PetalLine, Petals, Point};
-use petal_model::record::Severity;
-use petal_model::record::conclusions::limit_clause;
-use petal_model::record::headline::AskedFor;
-use petal_model::record::sweep::Swept;
-use petal_model::record::sweep_design::Design;
-use petal_model::settings::objective::Objective;
+use petal_record::Severity;
+use petal_record::conclusions::limit_clause;
+use petal_record::headline::AskedFor;
+use petal_record::sweep::Swept;
+use petal_record::sweep_design::Design;
+use petal_settings::objective::Objective;
 
 const CHART_HEIGHT: usize = 12;
 /// Lines of petals that have a verdict on the screen.
@@ -269,7 +269,7 @@ mod tests {
     fn a_sweep_whose_reads_were_cached_begins_with_that_and_has_no_peak() {
         let mut swept = swept();
         for run in &mut swept.runs {
-            petal_model::record::fixture::read_through_page_cache(run);
+            petal_record::fixture::read_through_page_cache(run);
             petal_judge::conclude(run);
         }
         let petals = Petals::of(&swept.observations());
@@ -385,7 +385,7 @@ mod tests {
         assert!(shown.contains("\n1 more finding in the report\n"), "{shown}");
         // The last line of the demo's answer is the address of its page.
         let mut run = swept.runs[0].clone();
-        petal_model::record::fixture::time_threads(&mut run, 1.0);
+        petal_record::fixture::time_threads(&mut run, 1.0);
         petal_judge::conclude(&mut run);
         let headline = run.summary.headline.as_mut().unwrap();
         headline.limited_by.words = "reads; by experiment ".repeat(9);

@@ -2,8 +2,8 @@
 
 use super::super::numbers::{decimal, micros, or_dash, rate, ratio, whole};
 use super::super::table::{Table, paragraph};
-use petal_model::record::Run;
-use petal_model::stats::counters::WaitClass;
+use petal_record::Run;
+use petal_record::counters::WaitClass;
 
 /// A row per run, in the order of the other table; each with the name of its folder. Some of the
 /// optional columns are left out on a narrower terminal.
@@ -52,7 +52,7 @@ fn commit_waits_s(run: &Run) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn runs_have_distinct_names() {

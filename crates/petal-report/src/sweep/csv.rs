@@ -8,9 +8,9 @@ use super::super::distinct;
 use super::super::exact_rows::ExactRows;
 use super::super::numbers::exact;
 use super::table::{SweepRow, SweepRows};
-use petal_model::record::headline::Verdict;
-use petal_model::record::sweep::Swept;
-use petal_model::record::{Run, Status};
+use petal_record::headline::Verdict;
+use petal_record::sweep::Swept;
+use petal_record::{Run, Status};
 
 /// A column: its name, and its cell in a row.
 type RunColumn = (&'static str, fn(&SweepRow) -> String);
@@ -91,13 +91,13 @@ fn table(rows: SweepRows) -> ExactRows<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn every_run_is_a_row_that_reads_back_exactly() {
         let mut swept = super::super::tests::swept();
         for run in &mut swept.runs {
-            petal_model::record::fixture::read_through_page_cache(run);
+            petal_record::fixture::read_through_page_cache(run);
             petal_judge::conclude(run);
         }
         let text = sweep(&swept).csv().unwrap();

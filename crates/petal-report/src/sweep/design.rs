@@ -2,9 +2,9 @@
 
 use super::super::numbers::{counted, percent, rate};
 use petal_judge::next_cell::{self, CellEnd, FoundOnLine, LoadWithinLatency, RepeatedCell};
-use petal_model::record::Status;
-use petal_model::record::sweep::{SweepPlan, Swept};
-use petal_model::record::sweep_design::Design;
+use petal_record::Status;
+use petal_record::sweep::{SweepPlan, Swept};
+use petal_record::sweep_design::Design;
 
 /// Runs that are done, and of how many; each next cell of some designs is only chosen then.
 pub fn runs_done(swept: &Swept) -> String {

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use super::super::text::{bullets, section};
 use petal_judge::by_key;
 use petal_judge::petals::Petals;
-use petal_model::record::sweep::Swept;
-use petal_model::record::{Finding, Run, Severity};
+use petal_record::sweep::Swept;
+use petal_record::{Finding, Run, Severity};
 
 pub struct Grouped<'a> {
     /// Finding of the first run that has it.

@@ -15,13 +15,13 @@ use super::table::{SCREEN_LINES, command, fitting, line, paragraph, rest};
 use super::text::{bullets, section};
 pub use brief::{brief, of_petals};
 pub(crate) use brief::{highest, load_unit};
+use petal_host::numbers::counted;
 use petal_judge::petals::Petals;
-use petal_model::numbers::counted;
-use petal_model::record::observation::Observation;
-use petal_model::record::sweep::{Axis, Swept};
-use petal_model::record::{Run, Status};
-use petal_model::settings::objective::Objective;
-use petal_model::stats::target::Target;
+use petal_record::observation::Observation;
+use petal_record::sweep::{Axis, Swept};
+use petal_record::target::Target;
+use petal_record::{Run, Status};
+use petal_settings::objective::Objective;
 use table::SweepRows;
 
 /// The whole report, at most 100 columns wide but for long names, without colors.
@@ -201,8 +201,8 @@ fn footnotes(out: &mut String, swept: &Swept) {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use petal_model::record::fixture;
-    use petal_model::record::sweep::{FORMAT, Sweep, SweepCell, SweepPlan};
+    use petal_record::fixture;
+    use petal_record::sweep::{FORMAT, Sweep, SweepCell, SweepPlan};
 
     /// Two lines of three session counts, two repeats, one cell of them missing.
     pub(crate) fn swept() -> Swept {
@@ -217,10 +217,10 @@ pub(crate) mod tests {
             ..SweepPlan::default()
         };
         plan.settings.insert("run_time".into(), 60.into());
-        let plan = petal_model::record::sweep_order::with_order(plan);
+        let plan = petal_record::sweep_order::with_order(plan);
         let factors = plan.cells();
         let (mut cells, mut runs) = (Vec::new(), Vec::new());
-        for turn in petal_model::record::sweep_order::cell_runs(&plan) {
+        for turn in petal_record::sweep_order::cell_runs(&plan) {
             if (turn.number, turn.repeat) == (5, 2) {
                 continue;
             }
@@ -362,7 +362,7 @@ pub(crate) mod tests {
         let mut swept = swept();
         let at = swept.sweep.cells.iter().position(|cell| cell.number == 1).unwrap();
         swept.runs[at].summary.status = Status::Failed;
-        swept.sweep.failures.push(petal_model::record::sweep::CellFailure {
+        swept.sweep.failures.push(petal_record::sweep::CellFailure {
             number: 5,
             repeat: 2,
             message: "the server went away".to_owned(),

@@ -2,8 +2,8 @@
 
 use super::super::run::{elasticity, waterfall};
 use super::super::table::Table;
-use petal_model::numbers::{counted, decimal};
-use petal_model::record::Run;
+use petal_host::numbers::{counted, decimal};
+use petal_record::Run;
 
 /// The limit of the run.
 pub fn limited_by(run: &Run) -> String {

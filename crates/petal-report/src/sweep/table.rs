@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use super::super::numbers::{micros, or_dash, rate};
 use super::super::table::{Cell, Table, line};
 use petal_judge::{by_key, not_storage};
-use petal_model::record::Run;
-use petal_model::record::observation::{Observation, metric};
-use petal_model::record::sweep::Swept;
+use petal_record::Run;
+use petal_record::observation::{Observation, metric};
+use petal_record::sweep::Swept;
 
 /// Factors that have a column of their own; all others head a table.
 const IN_COLUMNS: [&str; 2] = ["sessions", "update_pct"];
@@ -193,7 +193,7 @@ fn grouped(
 mod tests {
     use super::*;
     use crate::table::within;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn runs_without_a_sweep_have_a_row_each() {

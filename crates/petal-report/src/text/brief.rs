@@ -3,9 +3,9 @@
 
 use super::super::run::{events, interference, outages, waterfall};
 use super::super::table::{SCREEN_LINES, fitting_paragraphs, paragraph};
-use petal_model::numbers::decimal;
-use petal_model::record::{Run, Severity};
-use petal_model::stats::counters::WaitClass;
+use petal_host::numbers::decimal;
+use petal_record::counters::WaitClass;
+use petal_record::{Run, Severity};
 
 /// Findings that are shown at most, the gravest; the rest is in the report.
 const FINDINGS_MAX: usize = 3;
@@ -123,9 +123,9 @@ fn findings(run: &Run, lines: usize) -> String {
 mod tests {
     use super::*;
     use crate::table::within;
-    use petal_model::record::conclusions::{LedgerRow, WriteLedger};
-    use petal_model::record::connections::Outage;
-    use petal_model::record::fixture;
+    use petal_record::conclusions::{LedgerRow, WriteLedger};
+    use petal_record::connections::Outage;
+    use petal_record::fixture;
 
     /// Is it the array or the host? A device that takes its time, and others on the processors.
     #[test]
@@ -134,7 +134,7 @@ mod tests {
         fixture::time_threads(&mut run, 1.0);
         let seen = run.details.os.as_mut().unwrap();
         let sum = &mut seen.whole.sum;
-        let ticks = petal_model::stats::os::CpuTicks::from([170, 0, 10, 20, 0, 0, 0, 0]);
+        let ticks = petal_host::os::CpuTicks::from([170, 0, 10, 20, 0, 0, 0, 0]);
         sum.cpus.host = Some(ticks);
         sum.counts.petal_cpu_us = Some((sum.seconds * 1.1e6) as u64);
         petal_judge::conclude(&mut run);
@@ -230,7 +230,7 @@ mod tests {
         assert!(shown.starts_with("outage at second 8.90: no success for 2.30 s;"), "{shown}");
         assert!(shown.contains("\nvalid test of the device | PIOPS 59,432 read + "), "{shown}");
         let finding = run.summary.findings[0].clone();
-        let warning = petal_model::record::Finding { severity: Severity::Warning, ..finding };
+        let warning = petal_record::Finding { severity: Severity::Warning, ..finding };
         run.summary.findings = vec![warning; 30];
         let shown = within(80, || brief(&run, "petal-results/20261120T140000Z-run"));
         assert!(shown.lines().count() <= 40, "{shown}");

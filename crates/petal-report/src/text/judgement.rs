@@ -3,7 +3,7 @@
 
 use super::super::table::paragraph;
 use super::section;
-use petal_model::record::{Run, Severity};
+use petal_record::{Run, Severity};
 
 /// Writes a line for each severity, for the top of the report.
 pub(super) fn summary(out: &mut String, run: &Run) {

@@ -8,8 +8,8 @@ mod sections;
 mod steadiness;
 
 use super::table::{columns, command, line, paragraph};
-use petal_model::record::headline::Headline;
-use petal_model::record::{RebuiltBecause, Run};
+use petal_record::headline::Headline;
+use petal_record::{RebuiltBecause, Run};
 
 /// The whole report, no wider than [`columns`] but for the line to paste, without colors.
 pub fn render(run: &Run) -> String {

@@ -2,7 +2,7 @@
 
 use super::sections::own_report;
 use petal_judge::awr::to_record;
-use petal_model::record::{IoLatency, Run, fixture};
+use petal_record::{IoLatency, Run, fixture};
 
 const STATSPACK: &str = include_str!("../../../../tests/data/awr/sp_11g.txt");
 

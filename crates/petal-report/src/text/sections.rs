@@ -9,10 +9,10 @@ use super::super::run::{
 use super::super::sources;
 use super::super::table::{Align, Table, columns, line, paragraph};
 use super::{bullets, fact, section};
+use petal_host::histogram::Bar;
 use petal_judge::server_report::compare;
-use petal_model::record::os::HostSeen;
-use petal_model::record::{Run, Window};
-use petal_model::stats::histogram::Bar;
+use petal_record::os::HostSeen;
+use petal_record::{Run, Window};
 
 /// Returns a section's title, with its time if that is not the whole run.
 fn titled(title: &str, run: &Run) -> String {

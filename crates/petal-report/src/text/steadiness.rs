@@ -3,12 +3,12 @@
 
 use super::super::numbers::{or_dash, percent, rate};
 use super::{fact, section};
+use petal_host::numbers::decimal;
 use petal_judge::steady::{
     Steadiness, WINDOW_S_MIN, WINDOWS, Windows, fall_of, fall_words, longest_stall, onset, stalls,
     steadiness, variation, window,
 };
-use petal_model::numbers::decimal;
-use petal_model::record::{Run, figures};
+use petal_record::{Run, figures};
 
 pub(super) fn render(out: &mut String, run: &Run) {
     section(out, "steadiness", "petal's operations per second");
@@ -84,7 +84,7 @@ fn of_windows(out: &mut String, windows: &Windows) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture::{self, run_over};
+    use petal_record::fixture::{self, run_over};
 
     fn shown(run: &Run) -> String {
         let mut out = String::new();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::table::within;
-use petal_model::record::fixture;
-use petal_model::stats::os::CpuShare;
+use petal_host::os::CpuShare;
+use petal_record::fixture;
 
 fn judged(mut run: Run) -> Run {
     run.summary.findings = petal_judge::judge(&run);
@@ -11,7 +11,7 @@ fn judged(mut run: Run) -> Run {
 fn killed() -> Run {
     let dir = tempfile::tempdir().unwrap();
     fixture::killed_run(dir.path(), 4);
-    judged(petal_model::record::load(dir.path()).unwrap())
+    judged(petal_record::load(dir.path()).unwrap())
 }
 
 #[test]

@@ -5,9 +5,9 @@ use calamine::{Data, Range, Reader, Xlsx};
 use super::super::hostile::HOSTILE;
 use super::super::sweep::tests::swept;
 use super::*;
-use petal_model::record::observation::metric;
-use petal_model::record::sweep::Swept;
-use petal_model::record::{Run, fixture};
+use petal_record::observation::metric;
+use petal_record::sweep::Swept;
+use petal_record::{Run, fixture};
 
 fn read(workbook: Vec<u8>) -> Xlsx<Cursor<Vec<u8>>> {
     Xlsx::new(Cursor::new(workbook)).unwrap()

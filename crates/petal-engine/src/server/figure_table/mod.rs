@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 #[cfg(any(test, feature = "testing"))]
 pub use page::check_page;
-use petal_model::stats::counters::{IoCounts, Wait, WaitClass};
+use petal_record::counters::{IoCounts, Wait, WaitClass};
 
 /// Versions of a product, by the server's number: from the first on, before the second.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use super::*;
 use crate::awr::to_record;
 use petal_awr::parse;
 use petal_awr::source::Source;
-use petal_model::record::server_report::{ReportContent, ServerReport};
+use petal_record::server_report::{ReportContent, ServerReport};
 
 /// Builds a PERFSTAT interval of five minutes.
 fn interval() -> DatabaseInterval {

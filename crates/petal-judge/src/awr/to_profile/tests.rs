@@ -2,7 +2,7 @@ use super::*;
 use crate::profile::parts::profile;
 use petal_awr::samples::{folder, log_line, sample};
 use petal_awr::{read, source};
-use petal_model::record::profile::Profile;
+use petal_record::profile::Profile;
 
 fn of_sample(name: &str) -> Profile {
     profile(vec![part(&sample(name))]).unwrap()

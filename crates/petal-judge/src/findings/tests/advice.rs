@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use petal_model::record::{Run, fixture};
-use petal_model::settings::table::{EngineSupport, PARAMETERS, support::ENGINES};
-use petal_model::stats::host::HostFacts;
-use petal_model::stats::target::{DirectIo, LoadedSchema};
+use petal_host::host::HostFacts;
+use petal_record::target::{DirectIo, LoadedSchema};
+use petal_record::{Run, fixture};
+use petal_settings::table::{EngineSupport, PARAMETERS, support::ENGINES};
 
 use super::super::judge;
 use crate::target;

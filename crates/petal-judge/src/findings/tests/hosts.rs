@@ -1,9 +1,9 @@
 //! Runs of several driver hosts.
 
 use super::{gains, message};
-use petal_model::record::driver_hosts::{CommonStart, HostRun, HostShare, StartedBy};
-use petal_model::record::{Run, Status, fixture};
-use petal_model::workload::share::Share;
+use petal_record::driver_hosts::{CommonStart, HostRun, HostShare, StartedBy};
+use petal_record::{Run, Status, fixture};
+use petal_workload::share::Share;
 
 /// Four equal hosts, begun together by the database's clock.
 pub(super) fn hosts(run: &mut Run) -> &mut Vec<HostRun> {

@@ -2,8 +2,8 @@
 
 use super::super::not_judged;
 use super::{gains, ids, message, seen};
-use petal_model::record::{Run, Severity, fixture};
-use petal_model::stats::os::{CpuShare, GroupLimit};
+use petal_host::os::{CpuShare, GroupLimit};
+use petal_record::{Run, Severity, fixture};
 
 #[test]
 fn processors() {
@@ -18,7 +18,7 @@ fn processors() {
         run.details.device.as_mut().unwrap().read_ms = 0;
         run.summary.cpu = Some(CpuShare { user: 99.0, idle: 1.0, ..CpuShare::default() });
         let seen = seen(run);
-        let ticks = petal_model::stats::os::CpuTicks::from([198, 0, 0, 2, 0, 0, 0, 0]);
+        let ticks = petal_host::os::CpuTicks::from([198, 0, 0, 2, 0, 0, 0, 0]);
         seen.whole.sum.cpus.host = Some(ticks);
         let seconds = seen.whole.sum.seconds;
         seen.whole.sum.counts.petal_cpu_us = Some((seconds * 0.34e6) as u64);
@@ -51,7 +51,7 @@ fn busy_processors_are_the_purpose_of_a_test_of_logical_reads() {
         run.summary.ops.update = updates;
         if others {
             let seen = seen(&mut run);
-            let ticks = petal_model::stats::os::CpuTicks::from([198, 0, 0, 2, 0, 0, 0, 0]);
+            let ticks = petal_host::os::CpuTicks::from([198, 0, 0, 2, 0, 0, 0, 0]);
             seen.whole.sum.cpus.host = Some(ticks);
             seen.whole.sum.counts.petal_cpu_us = Some((seen.whole.sum.seconds * 0.34e6) as u64);
         }
@@ -153,9 +153,11 @@ fn a_file_of_the_remote_host_is_used_and_named() {
     let run = gains(&["processor-bound", "steal"], |run| {
         run.details.target.local = false;
         run.details.target.in_process = false;
-        run.details.server_os = run.details.os.take().map(|seen| {
-            petal_model::record::os::HostSeen { file: Some("dbhost.ndjson".into()), ..seen }
-        });
+        run.details.server_os = run
+            .details
+            .os
+            .take()
+            .map(|seen| petal_record::os::HostSeen { file: Some("dbhost.ndjson".into()), ..seen });
         run.summary.cpu =
             Some(CpuShare { user: 60.0, system: 30.0, iowait: 2.0, idle: 1.0, steal: 7.0 });
     });

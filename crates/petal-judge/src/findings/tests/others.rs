@@ -2,8 +2,8 @@
 
 use super::super::{judge, not_judged};
 use super::{gains, ids, message, seen};
-use petal_model::record::{Run, fixture};
-use petal_model::stats::os::DeviceCounts;
+use petal_host::os::DeviceCounts;
+use petal_record::{Run, fixture};
 
 #[test]
 fn work_of_others_in_the_database_is_reported_with_its_figures() {
@@ -55,8 +55,7 @@ fn other_users_of_the_device_are_reported() {
 
 #[test]
 fn others_on_the_processors_are_reported_before_and_during_the_run() {
-    let ticks =
-        |user: u64| petal_model::stats::os::CpuTicks::from([user, 0, 0, 200 - user, 0, 0, 0, 0]);
+    let ticks = |user: u64| petal_host::os::CpuTicks::from([user, 0, 0, 200 - user, 0, 0, 0, 0]);
     let run = gains(&["other-load"], |run| {
         seen(run).whole.sum.cpus.host = Some(ticks(90));
     });

@@ -2,9 +2,9 @@
 
 use super::super::{judge, not_judged};
 use super::{gains, ids, message, seen};
-use petal_model::record::{CountedUntil, IntervalTotals, Run, fixture};
-use petal_model::stats::os::DeviceCounts;
-use petal_model::stats::target::{DirectIo, PlanCheck};
+use petal_host::os::DeviceCounts;
+use petal_record::target::{DirectIo, PlanCheck};
+use petal_record::{CountedUntil, IntervalTotals, Run, fixture};
 use serde_json::json;
 
 #[test]

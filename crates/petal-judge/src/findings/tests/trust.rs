@@ -2,9 +2,9 @@
 
 use super::super::{judge, not_judged};
 use super::{gains, ids, message};
-use petal_model::record::{EndpointShare, Run, SessionLost, Severity, Suspended, fixture};
-use petal_model::stats::counters::IoCounts;
-use petal_model::stats::histogram::LatencySummary;
+use petal_host::histogram::LatencySummary;
+use petal_record::counters::IoCounts;
+use petal_record::{EndpointShare, Run, SessionLost, Severity, Suspended, fixture};
 use serde_json::json;
 
 #[test]
@@ -96,7 +96,7 @@ fn lost_sessions_gaps_and_partial_records() {
 #[test]
 fn a_run_whose_operations_were_all_cut_has_an_error() {
     let run = gains(&["nothing-done"], |run| {
-        run.summary.ops = petal_model::record::Ops { cut: 8, ..Default::default() };
+        run.summary.ops = petal_record::Ops { cut: 8, ..Default::default() };
     });
     let said = message(&run, "nothing-done");
     assert!(said.starts_with("no operation ended: 8 operations waited"), "{said}");

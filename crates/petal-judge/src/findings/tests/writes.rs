@@ -2,9 +2,9 @@
 
 use super::super::{judge, not_judged};
 use super::{gains, ids, message};
-use petal_model::record::{Run, Severity, WaitRow, fixture};
-use petal_model::stats::counters::{IoCounts, Wait, WaitClass, WaitSource};
-use petal_model::stats::target::Durability;
+use petal_record::counters::{IoCounts, Wait, WaitClass, WaitSource};
+use petal_record::target::Durability;
+use petal_record::{Run, Severity, WaitRow, fixture};
 use serde_json::json;
 
 #[test]

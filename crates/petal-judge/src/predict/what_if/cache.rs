@@ -2,8 +2,8 @@
 
 use super::work::{MODEL_ERROR_MAX, OperationWork};
 use crate::physical;
-use petal_model::numbers::decimal;
-use petal_model::record::Run;
+use petal_host::numbers::decimal;
+use petal_record::Run;
 
 /// Reads of a row that a cache may save beyond its share of the data.
 const HITS_BEYOND_SHARE_MAX: f64 = 0.1;
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::predict::what_if::AskedChanges;
     use crate::predict::what_if::work::ProcessorWork;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     /// A run with a cache for a quarter of its data, and so many reads of each row.
     fn cached(misses: f64) -> Run {

@@ -3,10 +3,10 @@
 use super::cache::CacheEffect;
 use super::work::{self, IO_LIMIT, OperationWork, PROCESSORS, ProcessorWork};
 use crate::predict::queues;
-use petal_model::numbers::decimal;
-use petal_model::record::Run;
-use petal_model::stats::counters::WaitClass;
-use petal_model::workload::op::Kind;
+use petal_host::numbers::decimal;
+use petal_record::Run;
+use petal_record::counters::WaitClass;
+use petal_workload::op::Kind;
 
 /// Lock waits over this share of DB time forbid a change of latencies or sessions: locks are held
 /// for other times then.
@@ -239,7 +239,7 @@ fn refuse_locks(run: &Run) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::predict::what_if::work::{OperationsBound, SESSIONS};
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     fn bound<'a>(found: &'a [OperationsBound], of: &str) -> &'a OperationsBound {
         found.iter().find(|bound| bound.of == of).unwrap()

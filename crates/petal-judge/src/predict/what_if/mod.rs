@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use cache::CacheEffect;
 pub use changes::AskedChanges;
-use petal_model::record::Run;
+use petal_record::Run;
 pub use work::OperationsBound;
 use work::{IO_LIMIT, OperationWork, RATE};
 
@@ -88,8 +88,8 @@ pub fn what_if(record: &str, run: &Run, asked: &AskedChanges) -> WhatIf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::{WaitRow, fixture};
-    use petal_model::stats::counters::{WaitClass, WaitSource};
+    use petal_record::counters::{WaitClass, WaitSource};
+    use petal_record::{WaitRow, fixture};
     use serde_json::json;
 
     #[test]

@@ -5,10 +5,10 @@ use serde::Serialize;
 use crate::predict::curves::DeviceCurves;
 use crate::predict::queues::{self, ServiceQueue};
 use crate::{io_limits, other_processors, served};
-use petal_model::numbers::decimal;
-use petal_model::record::Run;
-use petal_model::record::os_figures::HostFigures;
-use petal_model::stats::os::requests::RequestKind;
+use petal_host::numbers::decimal;
+use petal_host::os::requests::RequestKind;
+use petal_record::Run;
+use petal_record::os_figures::HostFigures;
 
 /// Share of a bound from which on it held the run.
 const HELD_SHARE_MIN: f64 = 0.9;
@@ -359,8 +359,8 @@ impl OperationWork {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::calibration::{CalibratedPoint, CalibratedShare};
-    use petal_model::record::fixture;
+    use petal_record::calibration::{CalibratedPoint, CalibratedShare};
+    use petal_record::fixture;
 
     #[test]
     fn time_in_no_part_is_fitted_so_that_the_model_has_the_measured_throughput() {

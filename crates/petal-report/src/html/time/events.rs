@@ -5,7 +5,7 @@ use super::super::super::distinct;
 use super::super::super::numbers::{decimal, whole};
 use super::{ChartPiece, TimeAxis};
 use crate::table::Table;
-use petal_model::record::{Finding, Run, Second};
+use petal_record::{Finding, Run, Second};
 
 /// Largest number of events that every chart marks; more are marked in their lane alone.
 const MARKED_MAX: usize = 40;
@@ -152,8 +152,8 @@ pub(super) fn strip(axis: &TimeAxis<'_>) -> Option<Chart> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::experiments::{ExperimentSlot, ExperimentsMade};
-    use petal_model::record::{Severity, fixture};
+    use petal_record::experiments::{ExperimentSlot, ExperimentsMade};
+    use petal_record::{Severity, fixture};
 
     #[test]
     fn events_are_where_the_record_has_them() {

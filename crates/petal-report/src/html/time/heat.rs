@@ -3,7 +3,7 @@
 use super::super::super::charts::plot::{Anchor, Word};
 use super::super::super::charts::{Color, Plot};
 use super::TimeAxis;
-use petal_model::record::latency_log::{Spread, step_us};
+use petal_record::latency_log::{Spread, step_us};
 use std::collections::BTreeMap;
 
 const COLOR: Color = Color::Series(0);

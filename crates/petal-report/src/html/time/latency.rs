@@ -8,11 +8,11 @@ use super::super::super::numbers::{decimal, micros, or_dash, whole};
 use super::heat::Heat;
 use super::{ChartPiece, PERCENTILES, TimeAxis, known_runs};
 use crate::table::Table;
+use petal_host::histogram::LatencySummary;
+use petal_host::os::requests::RequestKind;
 use petal_judge::steady::median;
-use petal_model::record::Second;
-use petal_model::record::latency_log::{Spread, step_of};
-use petal_model::stats::histogram::LatencySummary;
-use petal_model::stats::os::requests::RequestKind;
+use petal_record::Second;
+use petal_record::latency_log::{Spread, step_of};
 
 const HEIGHT: f64 = 250.0;
 

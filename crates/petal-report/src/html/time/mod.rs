@@ -14,10 +14,10 @@ pub(super) mod waterfall;
 use super::super::charts::{Chart, ChartFrame, ChartUse, Color, Plot, PlotAxis, Scale};
 use super::super::run::seconds::SECOND_S_MIN;
 use events::Lane;
-use petal_model::numbers::whole;
-use petal_model::record::latency_log::Spreads;
-use petal_model::record::{Run, Second};
-use petal_model::stats::os::requests::RequestKind;
+use petal_host::numbers::whole;
+use petal_host::os::requests::RequestKind;
+use petal_record::latency_log::Spreads;
+use petal_record::{Run, Second};
 
 /// Pieces of a chart at most.
 const PIECES_MAX: usize = 180;
@@ -191,7 +191,7 @@ fn known_runs<T: Copy>(pieces: &[ChartPiece<'_>], values: &[Option<T>]) -> Vec<V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_model::record::fixture;
+    use petal_record::fixture;
 
     #[test]
     fn pieces_keep_the_least_and_the_most_and_every_second() {

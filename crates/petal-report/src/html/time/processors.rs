@@ -4,11 +4,11 @@ use super::super::super::charts::{Chart, ChartSeries, Color, PlotAxis, Scale, Va
 use super::super::super::numbers::{decimal, or_dash};
 use super::{ChartPiece, HEIGHT, TimeAxis, known_runs, length, level};
 use crate::table::Table;
-use petal_model::record::Second;
+use petal_record::Second;
 
 /// The parts of the processors' time, one upon the other.
 pub(super) fn parts(axis: &TimeAxis<'_>) -> Option<Chart> {
-    type Pick = fn(&petal_model::stats::os::CpuShare) -> f64;
+    type Pick = fn(&petal_host::os::CpuShare) -> f64;
     let parts: [(&str, Color, Pick); 4] = [
         ("user", Color::Series(0), |cpu| cpu.user),
         ("system", Color::Series(4), |cpu| cpu.system),

@@ -6,7 +6,7 @@ use super::super::super::run::seconds::SecondFigure;
 use super::super::super::sources;
 use super::{ChartPiece, ChartRange, HEIGHT, TimeAxis, dashed, known_runs, length, level};
 use crate::table::Table;
-use petal_model::record::{Rows, Second};
+use petal_record::{Rows, Second};
 
 /// A line of a chart of rates: its name, the amount in a second, and its divisor.
 struct Rate<'a> {

@@ -5,9 +5,9 @@ use super::super::super::numbers::{decimal, micros, or_dash};
 use super::super::super::run::seconds::{SecondFigure, slowest};
 use super::{ChartPiece, HEIGHT, TimeAxis, dashed, known_runs};
 use crate::table::Table;
-use petal_model::record::Second;
-use petal_model::stats::os::calls::{CallKind, CalledFiles};
-use petal_model::stats::os::requests::RequestKind;
+use petal_host::os::calls::{CallKind, CalledFiles};
+use petal_host::os::requests::RequestKind;
+use petal_record::Second;
 
 /// A line: its name, and a figure of one second in microseconds.
 struct LatencyLine<'a> {

@@ -6,8 +6,8 @@ use super::super::super::run::waterfall::names;
 use super::{ChartPiece, TimeAxis, known_runs};
 use crate::table::Table;
 use petal_judge::waterfall::of_second;
-use petal_model::record::Second;
-use petal_model::record::waterfall::{PartOfTime, Waterfall};
+use petal_record::Second;
+use petal_record::waterfall::{PartOfTime, Waterfall};
 
 const HEIGHT: f64 = 250.0;
 const PARTS: usize = PartOfTime::ALL.len();

@@ -1,0 +1,58 @@
+//! The proof that the facts of a run held: all changes that were seen during it.
+
+use serde::{Deserialize, Serialize};
+
+use super::Details;
+use crate::target::Durability;
+use petal_host::facts::{FactChange, FactKind};
+
+/// Facts that were read before a run, during it and at its end.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FactsProof {
+    /// Number of facts.
+    pub count: u64,
+    pub changes: Vec<FactChange>,
+    /// Durability by the weakest settings during the run; None if the first ones were the weakest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weakest: Option<Durability>,
+}
+
+impl Details {
+    /// Keeps the proof of the run's facts, and adds each change to the statement of its fact.
+    pub fn keep_facts(&mut self, proof: FactsProof) {
+        for change in proof.changes.iter().filter(|change| change.kind == FactKind::Setting) {
+            let stated = self.target.settings.iter_mut().find(|(name, _)| *name == change.name);
+            if let Some((_, value)) = stated {
+                let after = change.after.as_deref().unwrap_or("none");
+                *value = format!("{value}; {after} {}", change.when());
+            }
+        }
+        if let Some(weakest) = &proof.weakest {
+            self.target.durability = Some(weakest.clone());
+        }
+        self.facts = Some(proof);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_setting_is_stated_with_both_values() {
+        let mut details = Details::default();
+        details.target.settings = vec![("fsync".to_owned(), "on".to_owned())];
+        let change = FactChange {
+            kind: FactKind::Setting,
+            name: "fsync".to_owned(),
+            before: Some("on".to_owned()),
+            after: Some("off".to_owned()),
+            between_s: (1.0, 2.0),
+        };
+        let weakest = Durability { durable: false, setting: "fsync=off".to_owned() };
+        let proof = FactsProof { count: 1, changes: vec![change], weakest: Some(weakest.clone()) };
+        details.keep_facts(proof.clone());
+        assert_eq!(details.target.settings[0].1, "on; off in second 1");
+        assert_eq!((details.target.durability, details.facts), (Some(weakest), Some(proof)));
+    }
+}

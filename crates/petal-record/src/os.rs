@@ -1,0 +1,195 @@
+//! A host's operating system during a run: totals for the record, and the seconds, which have a
+//! separate file next to it ([`super::os_log`]).
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::os_log::{self, OsLogHeader};
+use super::{RecordError, Run};
+use petal_host::host::HostFacts;
+use petal_host::os::{GroupLimit, OsInterval, Whole};
+
+/// The seconds that petal saw itself, in a run's folder.
+pub const OWN_NAME: &str = "os.ndjson";
+/// The seconds of the database's host, as `petal os` recorded them there.
+pub const SERVER_NAME: &str = "os-server.ndjson";
+
+/// Sums cover a time if at most this share of it is missing.
+const MISSING_SHARE_MAX: f64 = 0.01;
+/// Largest distance between a sample and the end of its second.
+pub(super) const SLACK_S: f64 = 0.1;
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostSeen {
+    /// The host's own name.
+    pub host: String,
+    /// The file of `petal os` it was read from; null if petal watched the host itself.
+    pub file: Option<String>,
+    /// The host's facts, if it is not petal's host.
+    pub facts: Option<HostFacts>,
+    /// Processors that the database may use, by number; null if unknown.
+    pub allowed_cpus: Option<Vec<u32>>,
+    /// Processors' worth of time that the database's control group grants.
+    pub group_quota: Option<f64>,
+    /// The file with that quota.
+    pub group_file: Option<String>,
+    /// Limit of the control group around petal; null without a limit, or on another host.
+    pub petal_group: Option<GroupLimit>,
+    /// Alignment of its clock with petal's, in words; null if petal watched the host itself.
+    pub clock: Option<String>,
+    /// The last sample before the run, when the host should have been idle.
+    pub before: Option<OsInterval>,
+    /// Why single requests were not timed; null if they were, or in older records.
+    pub requests_unseen: Option<String>,
+    /// Why the server's calls were not timed; null if they were, or if nobody asked
+    /// for it.
+    pub calls_unseen: Option<String>,
+    /// Why threads were not timed, likewise.
+    pub threads_unseen: Option<String>,
+    pub whole: Whole,
+    /// Seconds of the run, which `run.json` leaves out because a long run has many.
+    #[serde(skip)]
+    pub seconds: Vec<SecondSeen>,
+}
+
+/// Counts between two samples.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SecondSeen {
+    /// Start of the interval, in seconds since the trigger.
+    pub from_s: f64,
+    pub interval: OsInterval,
+}
+
+impl HostSeen {
+    /// Takes the facts of a file's first line.
+    pub fn from_header(header: &OsLogHeader) -> Self {
+        Self {
+            host: header.host.name.clone(),
+            allowed_cpus: header.allowed_cpus.clone(),
+            group_quota: header.group_quota,
+            ..Self::default()
+        }
+    }
+
+    /// The first line of a file of its seconds, of a run on this host.
+    pub fn header(&self, run: &Run, host: HostFacts) -> OsLogHeader {
+        OsLogHeader {
+            petal_version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at: run.summary.started_at.clone(),
+            host,
+            devices: run.details.devices.clone(),
+            allowed_cpus: self.allowed_cpus.clone(),
+            group_quota: self.group_quota,
+            ..OsLogHeader::default()
+        }
+    }
+
+    /// The interval of the same second of the run.
+    pub fn second(&self, from_s: f64, length_s: f64) -> Option<&OsInterval> {
+        let at = self.seconds.partition_point(|second| second.from_s < from_s - SLACK_S);
+        let second = self.seconds.get(at)?;
+        let agrees = (second.from_s - from_s).abs() <= SLACK_S
+            && (second.interval.seconds - length_s).abs() <= 2.0 * SLACK_S;
+        agrees.then_some(&second.interval)
+    }
+
+    /// Sums of the seconds that lie within `from_s..to_s`.
+    pub(super) fn within(&self, from_s: f64, to_s: f64) -> Whole {
+        let mut whole = Whole::default();
+        for SecondSeen { from_s: at_s, interval } in &self.seconds {
+            if *at_s > from_s - SLACK_S && at_s + interval.seconds < to_s + SLACK_S {
+                whole.add(interval);
+            }
+        }
+        whole
+    }
+
+    /// The data's own devices if their requests were timed, else the disks below them: a partition
+    /// or a volume has none.
+    pub fn timed_devices(&self) -> Vec<&str> {
+        let sum = &self.whole.sum;
+        let timed: BTreeSet<&str> = sum
+            .requests
+            .iter()
+            .flat_map(|all| &all.times)
+            .map(|times| times.device.as_str())
+            .collect();
+        let is_data = |name: &str| sum.devices.iter().flatten().any(|d| d.data && d.name == name);
+        let data: Vec<&str> = timed.iter().copied().filter(|name| is_data(name)).collect();
+        if data.is_empty() { timed.into_iter().collect() } else { data }
+    }
+
+    /// Number of its processors.
+    pub fn processors(&self) -> Option<usize> {
+        Some(self.whole.sum.cpus.each.len()).filter(|&count| count > 0)
+    }
+}
+
+impl Run {
+    /// The host that the database runs on, if it was watched.
+    pub fn database_host(&self) -> Option<&HostSeen> {
+        let own = self.details.os.as_ref().filter(|_| self.details.target.local);
+        self.details.server_os.as_ref().or(own)
+    }
+
+    /// The database host's sums; None if they cover only a part of the run.
+    pub fn database_host_sums(&self) -> Option<&OsInterval> {
+        let sum = &self.database_host()?.whole.sum;
+        covers(sum, self.summary.elapsed_s).then_some(sum)
+    }
+
+    /// Whether the devices and processors of the database's host can be in this record.
+    pub fn is_database_host_seen(&self) -> bool {
+        self.details.target.local || self.details.server_os.is_some()
+    }
+
+    /// Why the devices and processors of the database's host are not in this record.
+    pub fn why_database_host_is_unseen(&self) -> &str {
+        self.details.target.host_unseen.as_deref().unwrap_or("the database is on another host")
+    }
+}
+
+/// Whether these sums cover that many seconds, and not only a part of them.
+pub(super) fn covers(sum: &OsInterval, seconds: f64) -> bool {
+    sum.seconds >= seconds * (1.0 - MISSING_SHARE_MAX)
+}
+
+/// Reads the seconds from the file next to a record. A damaged file leaves a gap.
+pub(super) fn attach(folder: &Path, run: &mut Run) {
+    let details = &mut run.details;
+    for (name, seen) in [(OWN_NAME, &mut details.os), (SERVER_NAME, &mut details.server_os)] {
+        let path = folder.join(name);
+        let Some(seen) = seen.as_mut().filter(|_| path.exists()) else { continue };
+        match seconds(&path) {
+            Ok(seconds) => seen.seconds = seconds,
+            Err(error) => details.gaps.push(format!("no seconds of the operating system: {error}")),
+        }
+    }
+}
+
+/// Reads the seconds of a run from their file.
+pub fn seconds(path: &Path) -> Result<Vec<SecondSeen>, RecordError> {
+    let mut seconds = Vec::new();
+    os_log::read(path, |_, line| {
+        if let Some(from_s) = line.from_s {
+            let mut interval = line.interval;
+            // Single processors of a second are only for readers of the file.
+            interval.cpus.each = Vec::new();
+            seconds.push(SecondSeen { from_s, interval });
+        }
+    })?;
+    Ok(seconds)
+}
+
+/// Adds up the totals of a killed run from the file of its seconds.
+pub(super) fn rebuild(folder: &Path, run: &mut Run) {
+    let Some(seen) = &mut run.details.os else { return };
+    let mut whole = Whole::default();
+    // Without the file nothing is known; attaching the seconds reports the reason.
+    let _ = os_log::read(&folder.join(OWN_NAME), |_, line| whole.add(&line.interval));
+    whole.settle(seen.allowed_cpus.as_deref());
+    seen.whole = whole;
+}
