@@ -80,7 +80,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             format!("data named {NAME} may be left: {why}; the next petal prove drops them"),
         ));
     }
-    if proofs.is_unloaded() {
+    if proofs.is_unloaded() && !proofs.is_broken() {
         return Err(CommandError::new(Exit::Environment, "the data to prove could not be loaded"));
     }
     let (is_broken, is_stopped) = (proofs.is_broken(), proofs.is_stopped());

@@ -83,6 +83,9 @@ impl Identifiers {
     }
 
     pub fn hide(&self, text: &str) -> String {
+        if let Some(code) = users_error(text) {
+            return format!("an error of the user's own code ({code}), whose text is not shown");
+        }
         let known =
             self.names.iter().fold(without_accounts(&without_processes(text)), |text, hidden| {
                 replaced(&text, hidden)
@@ -125,6 +128,21 @@ fn is_own_word(name: &str) -> bool {
         .chain(PAGES)
         .flat_map(|text| text.split(|sign: char| !sign.is_alphanumeric() && sign != '-'));
     words.any(|word| word.eq_ignore_ascii_case(name))
+}
+
+/// The code of an error that a user's own code raises, in any words: PostgreSQL's RAISE, MySQL's SIGNAL, Oracle's
+/// RAISE_APPLICATION_ERROR.
+pub fn users_error(text: &str) -> Option<String> {
+    let of_oracle = || {
+        let numbers = text.split("ORA-").skip(1).filter_map(|rest| rest.get(..5));
+        let mut raised = numbers.filter(|number| {
+            number.parse::<u32>().is_ok_and(|number| (20_000..=20_999).contains(&number))
+        });
+        raised.next().map(|number| format!("ORA-{number}"))
+    };
+    let codes = ["P0001", "45000", "1644"];
+    let of_others = codes.into_iter().find(|code| text.contains(&format!("({code})")));
+    of_others.map(str::to_owned).or_else(of_oracle)
 }
 
 /// The text without facts about others' processes, which have names and statements. They are in brackets
@@ -322,6 +340,19 @@ mod tests {
             "HOST: role \"USER\" waits; permission denied for database DATABASE of user USER; \
              USER@HOST, USER@HOST"
         );
+    }
+
+    #[test]
+    fn an_error_of_the_users_own_code_is_its_code_alone() {
+        let hidden = of("postgres://boss@db1/bench");
+        let text =
+            "Engine::load: db1: DDL on kassenserver7 refused, ask Erika Mueller (P0001), ticket 7";
+        assert_eq!(
+            hidden.hide(text),
+            "an error of the user's own code (P0001), whose text is not shown"
+        );
+        assert!(hidden.hide("x: ORA-20010: Meier; ORA-06512").contains("(ORA-20010)"));
+        assert!(hidden.hide("x: ORA-01031: insufficient privileges").contains("insufficient"));
     }
 
     #[test]

@@ -84,9 +84,16 @@ pub fn prove(request: &Request<'_>, context: &WorkContext<'_>) -> Result<Proofs,
         proofs.describe(engine.as_ref());
         // A second proof of a server without a lock for changes drops nothing that is in use.
         let mut data_use = engine.begin_use(SCHEMAS).ok();
+        let mut is_undropped = false;
         for promise in PROMISES {
             data_use = data_use.filter(|_| !promise.drops_data);
-            proofs.all.push(try_promise(promise, &subject, begin, context));
+            let mut proof = try_promise(promise, &subject, begin, context);
+            if is_undropped {
+                let why = "a promise before it was refused, and its data are still there";
+                proof.proof = proof.proof.or_else(|_| Ok(TriedPromise::NotTried(why.to_owned())));
+            }
+            is_undropped |= promise.drops_data && matches!(proof.proof, Err(Unproved::Refused(_)));
+            proofs.all.push(proof);
             if let Some(ProofOf { proof: Err(Unproved::Stopped), .. }) = proofs.all.last() {
                 break;
             }
@@ -147,10 +154,20 @@ fn load(subject: &LiveSubject<'_>, engine: &dyn Engine) -> ProofOf {
             });
             Ok(TriedPromise::Held(placed.collect::<Vec<_>>().join("; ")))
         }
-        Err(error) => Err(Unproved::by("Engine::load", error)),
+        Err(error) => Err(by_user(Unproved::by("Engine::load", error))),
     };
     let how = "the load's own proof, by the database's view of rows and blocks";
     ProofOf { rule: "two_schemas_load".to_owned(), how, proof, seconds: seconds(begin) }
+}
+
+/// An error that the user's own code raised, such as a guard of DDL, breaks no promise of petal's.
+fn by_user(unproved: Unproved) -> Unproved {
+    match unproved {
+        Unproved::Broken { seen, .. } if hide::users_error(&seen).is_some() => {
+            Unproved::Refused(seen)
+        }
+        other => other,
+    }
 }
 
 fn seconds(begin: Instant) -> f64 {
@@ -174,7 +191,7 @@ fn try_promise(
     // A promise that a signal cut was not broken.
     let proof = proof.map_err(|unproved| match context.caller.is_interrupted() {
         true => Unproved::Stopped,
-        false => unproved.judged(|code| subject.is_environment(code)),
+        false => by_user(unproved.judged(|code| subject.is_environment(code))),
     });
     context.watch.advance(1);
     ProofOf { rule: promise.rule.to_owned(), how: promise.how, proof, seconds: seconds(begun) }

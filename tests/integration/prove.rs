@@ -66,12 +66,14 @@ fn postgres_is_proved_next_to_data_of_a_run() {
         return;
     }
     let work = Workplace::new();
-    let url = server_postgres::shared().url("prove_orders");
+    // One of its own: a proof holds the server's lock for changes, which other tests take.
+    let server = server_postgres::Server::start(&[]);
+    let url = server.url("prove_orders");
     work.petal(["setup", "-s", "1", "--scale", "8M", "--db", &url]).exits(0);
     let text = is_proved(&work, &url, &["prove_orders"]);
     assert!(text.contains("blks_read") || text.contains("blocks"), "{text}");
     // The data of runs are there, and nothing else.
-    let mut client = server_postgres::shared().client("prove_orders");
+    let mut client = server.client("prove_orders");
     let sql = "SELECT nspname::text FROM pg_namespace WHERE nspname LIKE 'petal%'";
     let schemas: Vec<String> =
         client.query(sql, &[]).unwrap().iter().map(|row| row.get(0)).collect();
@@ -102,6 +104,19 @@ fn postgres_is_proved_next_to_data_of_a_run() {
     assert!(refused.stdout.contains("is in the way"), "{}", refused.stdout);
     let tables = client.query("SELECT 1 FROM petal_prove1.cf1", &[]).unwrap();
     assert!(tables.is_empty());
+    // The user's own guard breaks no promise, and its words stay here.
+    let guard = "DROP SCHEMA petal_prove1 CASCADE; \
+        CREATE FUNCTION guard() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN \
+            RAISE EXCEPTION ''ask Erika on kassenserver7''; END'; \
+        CREATE EVENT TRIGGER guard ON ddl_command_start WHEN TAG IN ('CREATE SCHEMA') \
+            EXECUTE FUNCTION guard()";
+    client.batch_execute(guard).unwrap();
+    let refused = proves(&work, &url);
+    client.batch_execute("DROP EVENT TRIGGER guard").unwrap();
+    assert_eq!(refused.code, Some(3), "{}", refused.stdout);
+    assert!(refused.stdout.contains(" 0 broken, "), "{}", refused.stdout);
+    let text = sent(&work);
+    assert!(text.contains("P0001") && !text.contains("Erika"), "{text}");
 }
 
 /// Fails if a statement names data of runs.
@@ -128,6 +143,12 @@ fn mariadb_is_proved() {
     let sent = "SELECT CONVERT(argument USING utf8mb4) FROM mysql.general_log";
     let sent: Vec<String> = server.sql("", sent).into_iter().flatten().collect();
     names_only_its_data(&sent.join("\n"));
+    // The user's own object by a name of the data to prove breaks no promise.
+    server.sql("prove_orders", "CREATE VIEW petal_prove2_cf1 AS SELECT 1");
+    let refused = proves(&work, &server.url("prove_orders"));
+    assert_eq!(refused.code, Some(3), "{}", refused.stdout);
+    assert!(refused.stdout.contains(" 0 broken, "), "{}", refused.stdout);
+    assert!(refused.stdout.contains("without petal's mark"), "{}", refused.stdout);
 }
 
 #[test]
@@ -196,6 +217,7 @@ fn a_lying_server_is_found() {
         Lie::ReadsCommitAndCountThrice,
         Lie::VisitsCountThrice,
         Lie::LatenciesAreTheMean,
+        Lie::LatenciesAreShort,
     ];
     let tried = if is_long() { live } else { few.to_vec() };
     let unfound: Vec<String> = tried.into_iter().filter_map(unfound).collect();

@@ -70,6 +70,7 @@ lies! {
     LatenciesAreTheMean: "Outcome::latency_ns";
     LatenciesOfAPart: "Outcome::latency_ns";
     LatenciesAreDoubled: "Outcome::latency_ns";
+    LatenciesAreShort: "Outcome::latency_ns";
     EndsOfAnotherClock: "Outcome::end_ns";
 }
 

@@ -232,7 +232,7 @@ pub fn already_loaded(place: impl std::fmt::Display, schema: u32) -> EngineError
 
 /// Error if a foreign object is in the place of a new schema.
 pub fn without_mark(place: impl std::fmt::Display, what: &str, instead: &str) -> EngineError {
-    EngineError::Data(format!(
+    EngineError::Environment(format!(
         "{place}: {what} without petal's mark is in the way, and petal leaves it alone; {instead}"
     ))
 }
