@@ -152,6 +152,11 @@ mod tests {
         assert!(!read_back().unwrap().is_open());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
         assert!(read_back().unwrap_err().to_string().contains("others than its owner"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        // Only root can give a file away.
+        if std::os::unix::fs::chown(&path, Some(4711), None).is_ok() {
+            assert!(read_back().is_err(), "another user's journal is taken");
+        }
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/null", &path).unwrap();
         assert!(read(&folder).is_err());
