@@ -53,13 +53,15 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         0 => None,
         schemas => Some(engine.describe(schemas, schemas)?),
     };
-    let files = match &described {
-        Some((_, details)) if details.local => details.data_files.clone(),
-        Some(_) => Vec::new(),
-        None => future_data_folder(&settings.db),
+    let (data, others) = match &described {
+        Some((_, details)) if details.local => {
+            (details.data_files.clone(), details.server_files.clone())
+        }
+        Some(_) => (Vec::new(), Vec::new()),
+        None => (future_data_folder(&settings.db), Vec::new()),
     };
     let host = HostFacts::collect_with(
-        Some(&devices::find(&files)),
+        Some(&devices::find_for(&data, &others)),
         &petal_engine::server_processes(engine.as_ref()),
     );
     let mut checks = host::check(&host);

@@ -64,7 +64,8 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
             file.display()
         )));
     }
-    let devices = (watched && details.local).then(|| devices::find(&details.data_files));
+    let devices = (watched && details.local)
+        .then(|| devices::find_for(&details.data_files, &details.server_files));
     let watched_host = match watched {
         true => watched_host(job, &details, devices.as_ref()),
         false => WatchedHost::default(),
@@ -176,7 +177,7 @@ fn watched_host(
         (true, true) => timed(petal_latency::writes::watch(
             devices,
             &database,
-            &details.data_files,
+            &[&details.data_files[..], &details.server_files].concat(),
             &details.log_files,
         )),
     };

@@ -92,7 +92,9 @@ impl<'a> Writing<'a> {
 /// the devices, if so.
 pub fn write_out(job: &Job<'_>, details: &TargetDetails) -> Option<String> {
     let (sender, written) = mpsc::channel();
-    let files = details.data_files.iter().chain(&details.log_files).cloned().collect();
+    let files =
+        [&details.data_files, &details.server_files, &details.log_files].into_iter().flatten();
+    let files = files.cloned().collect();
     let write = move || {
         if write_out_file_systems(files).is_err() {
             rustix::fs::sync();

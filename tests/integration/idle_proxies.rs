@@ -10,6 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::keeper::Keeper;
+use crate::oracle_wire::stand_in::{Release, StandIn};
 use crate::proxy::Proxy;
 use crate::support::{Workplace, findings, free_port, record, skip, until};
 use crate::{server_mysql, server_postgres};
@@ -103,6 +104,16 @@ fn a_statement_outlasts_a_proxy_that_closes_idle_connections() {
     });
     other.batch_execute("COMMIT").unwrap();
     run.ends().exited(0);
+}
+
+#[test]
+fn a_load_and_a_run_on_oracle_outlast_a_proxy_that_closes_idle_connections() {
+    if is_there() {
+        let stand_in = StandIn::start(Release::Free23);
+        let direct = format!(":{}/", stand_in.port);
+        let url = |port| stand_in.url().replace(&direct, &format!(":{port}/"));
+        assert_kept(stand_in.port, 10, url);
+    }
 }
 
 #[test]

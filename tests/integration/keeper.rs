@@ -6,6 +6,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use std::os::unix::process::CommandExt as _;
 
+use crate::support::{Mount, run, skip};
+
 /// Runs a server until its own standard input ends, which it does with the test's process; then
 /// stops it by its usual signal and removes what it had. A line says another signal, and `keep`.
 const SCRIPT: &str = r#"
@@ -18,6 +20,35 @@ kill -"${how:-$usual}" "$server" 2>/dev/null
 wait "$server"
 [ "$what" = keep ] || rm -rf "$folder"
 "#;
+
+/// The same command in mounts and process numbers of its own, as a container has, as a user by numbers: there
+/// the folder is a copy on this file system, and on the host the same path has the old files.
+pub fn contained(
+    server: &Command,
+    folder: &Path,
+    inside: &Mount,
+    user: Option<(u32, u32)>,
+) -> Option<Command> {
+    let unshare = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let as_user = user.map_or(String::new(), |(user, group)| {
+        // Another user's process is not ended with its parent any more, unless it asks for that.
+        format!("setpriv --reuid {user} --regid {group} --clear-groups --pdeathsig KILL ")
+    });
+    let folder = folder.display();
+    let script = format!(
+        "cp -a {folder} {0} && mount --bind {0} {folder} && cd / && exec {as_user}\"$@\"",
+        inside.text("data")
+    );
+    let namespace = [&unshare[..], &["/bin/sh", "-c"]].concat();
+    if let Err(why) = run("unshare", &[&namespace[..], &["mount -t tmpfs none /mnt"]].concat()) {
+        skip(&format!("no namespace can be made: {why}"));
+        return None;
+    }
+    let mut contained = Command::new("unshare");
+    contained.args(namespace).arg(script).arg("sh");
+    contained.arg(server.get_program()).args(server.get_args());
+    Some(contained)
+}
 
 pub struct Keeper {
     // Closed first: then the script ends.

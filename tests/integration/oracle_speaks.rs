@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::oracle_wire::capture;
 use crate::oracle_wire::logon::ENDLESS_ROUNDS;
-use crate::oracle_wire::stand_in::{Call, Fault, Release, StandIn};
-use crate::support::{Running, Workplace, count, findings, is_long};
+use crate::oracle_wire::stand_in::{Call, Fault, Release, StandIn, lock};
+use crate::support::{Running, Workplace, contents, count, findings, is_long};
 
 const LOOP: &str = "DECLARE ops ";
 
@@ -144,6 +144,43 @@ fn a_password_is_proved_and_a_wrong_one_refused() {
         run.exits(3).telling(&["ORA-28000", "ACCOUNT UNLOCK"]);
         stand_in.understood_all();
     }
+}
+
+#[test]
+fn a_password_that_a_program_prints_is_asked_for_again_when_it_is_replaced() {
+    let (stand_in, work) = loaded(Release::Free23, "1");
+    let command = work.script("password.sh", "cat ${0%/*}/password; echo \"$@\" >>${0%/*}/asked");
+    let command = command.display().to_string();
+    let url = stand_in.url().replace(":s3cret@", "@");
+    let args = ["run", "--run-time", "6", "--on-disconnect", "retry", "--db", &url];
+    let petal = || work.petal(args).env("PASSWORD_COMMAND", &command);
+    work.write("password", "wrong0\n");
+    let ended = petal().exits(3).telling(&["ORA-01017"]);
+    assert!(!ended.stderr.contains("wrong0"), "{}", ended.stderr);
+    work.write("password", "s3cret\n");
+    let mut run = petal().start();
+    run.until("a second of the run", || !work.journal().is_empty());
+    work.write("password", "s3cret-second\n");
+    *lock(&stand_in.shared.password) = "s3cret-second".to_owned();
+    stand_in.fails_at(LOOP, 0, Fault::Closed);
+    let asked = || std::fs::read_to_string(work.path("asked")).unwrap();
+    run.until("another password", || asked().lines().count() > 3);
+    stand_in.is_well_again();
+    run.ends().exited(0);
+    // The cells of a sweep connect with what the program prints then.
+    let sweep = ["sweep", "--update-pct", "0,50", "--work-loop", "20", "--db", &url];
+    work.petal(sweep).env("PASSWORD_COMMAND", &command).exits(0);
+    let asked = asked();
+    let wanted = format!("127.0.0.1 {} petal", stand_in.port);
+    assert!(asked.lines().all(|line| line == wanted), "{asked}");
+    assert!((3..=10).contains(&asked.lines().count()), "{asked}");
+    for (path, bytes) in contents(&work.path("")) {
+        let is_given = path.ends_with("password");
+        let is_shown = bytes.windows(6).any(|part| part == b"s3cret");
+        assert!(is_given || !is_shown, "{}", path.display());
+    }
+    let ended = work.petal(["check", "--db", &stand_in.url()]).env("PASSWORD_COMMAND", &command);
+    ended.exits(2).telling(&["PASSWORD_COMMAND", "prints a password, and DB has one"]);
 }
 
 /// A packet whose length is of both kinds and whose type is nobody's.

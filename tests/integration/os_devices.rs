@@ -14,8 +14,8 @@ use petal_host::os::time_buckets::GroupTimes as _;
 use petal_host::os::{DatabaseLocation, DeviceCounts, OsInterval, Probe};
 
 use crate::fuse::{BACKGROUND, Fuse};
-use crate::server_postgres;
 use crate::support::{Loop, Mount, Workplace, record, run, say, skip};
+use crate::{server_mysql, server_postgres};
 
 const BLOCK: usize = 8192;
 const BLOCKS: u64 = 1024;
@@ -405,6 +405,29 @@ impl Drop for Partition<'_> {
 }
 
 /// The host has a folder of the same name, with files, on another device.
+fn assert_found_in_its_mounts(inside: &Mount, url: &str) {
+    let work = Workplace::new();
+    work.petal(["setup", "-s", "1", "--scale", "16M", "--db", url]).exits(0);
+    let run = || work.petal(["run", "--run-time", "2", "--db", url]).watching();
+    run().exits(0);
+    let (folder, device) = (work.run_folder(), inside.device());
+    let facts = &record(&folder)["details"]["host"]["storage"];
+    assert_eq!(Some(facts[0]["name"].as_str().unwrap()), device.strip_prefix("/dev/"), "{facts}");
+    // Without these rights petal may not look into the mounts of another user's process.
+    run().under("setpriv", &NO_RIGHTS).exits(0);
+    let last = work.runs().into_iter().find(|run| *run != folder).unwrap();
+    let run = record(&last);
+    assert!(run["details"]["device"].is_null(), "{}", run["details"]["device"]);
+    let report = std::fs::read_to_string(last.join("report.txt")).unwrap();
+    assert!(report.contains("is in other mounts than petal's, as in a container"), "{report}");
+    let checked = work.petal(["check", "--full", "--db", url]).under("setpriv", &NO_RIGHTS).ends();
+    let words: Vec<&str> = checked.stdout.split_whitespace().collect();
+    assert!(words.join(" ").contains("place of the data missing"), "{}", checked.stdout);
+}
+
+/// Arguments of setpriv for a process of root without its rights.
+const NO_RIGHTS: [&str; 2] = ["--bounding-set=-all", "--inh-caps=-all"];
+
 #[test]
 fn a_server_in_a_container_has_the_device_of_its_own_mounts() {
     if !server_postgres::is_there() {
@@ -413,19 +436,52 @@ fn a_server_in_a_container_has_the_device_of_its_own_mounts() {
     let Some(inside) = Mount::ext4(640) else { return };
     let server = server_postgres::Server::start(&["max_wal_size=80MB", "shared_buffers=16MB"]);
     let Some(server) = server.into_container(&inside) else { return };
+    assert_found_in_its_mounts(&inside, &server.tcp_url("petal"));
+}
+
+#[test]
+fn a_mysql_server_in_a_container_has_the_device_of_its_own_mounts() {
+    if !server_mysql::is_there() {
+        return;
+    }
+    let Some(inside) = Mount::ext4(960) else { return };
+    let Some(server) = server_mysql::Server::start(&[]).into_container(&inside) else { return };
+    assert_found_in_its_mounts(&inside, &server.tcp_url("contained", server.port));
+}
+
+/// The tables are on a loop device, whose file lies on the device of the data directory.
+#[test]
+fn data_in_a_tablespace_have_the_tablespaces_device_and_not_the_one_below() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let Some(space) = Mount::ext4(320) else { return };
+    let settings = ["max_wal_size=80MB", "shared_buffers=16MB"];
+    let server = server_postgres::Server::start_below(Path::new("/var/tmp"), &settings);
+    server.tablespace("apart", &space.path(""));
     let work = Workplace::new();
     let url = server.tcp_url("petal");
-    work.petal(["setup", "-s", "1", "--scale", "8M", "--db", &url]).exits(0);
-    let run = || work.petal(["run", "--run-time", "2", "--db", &url]).watching();
-    run().exits(0);
-    let (folder, device) = (work.run_folder(), inside.device());
-    let facts = &record(&folder)["details"]["host"]["storage"];
-    assert_eq!(Some(facts[0]["name"].as_str().unwrap()), device.strip_prefix("/dev/"), "{facts}");
-    // Without these rights petal may not look into the mounts of another user's process.
-    run().under("setpriv", &["--bounding-set=-all", "--inh-caps=-all"]).exits(0);
-    let last = work.runs().into_iter().find(|run| *run != folder).unwrap();
-    let run = record(&last);
-    assert!(run["details"]["device"].is_null(), "{}", run["details"]["device"]);
-    let report = std::fs::read_to_string(last.join("report.txt")).unwrap();
-    assert!(report.contains("is in other mounts than petal's, as in a container"), "{report}");
+    server
+        .client("petal")
+        .batch_execute("ALTER ROLE petal SET default_tablespace = apart")
+        .unwrap();
+    work.petal(["setup", "-s", "1", "--scale", "64M", "--db", &url]).exits(0);
+    let (name, args) =
+        (space.device(), ["run", "--run-time", "2", "--update-pct", "0", "--db", &url]);
+    let name = name.strip_prefix("/dev/").unwrap().to_owned();
+    work.petal(args).watching().exits(0);
+    let run = record(&work.run_folder());
+    let storage = &run["details"]["host"]["storage"];
+    assert_eq!(storage[0]["name"], name.as_str(), "{storage}");
+    // Others' reads of the device below are not the server's: its file is in the page cache.
+    let device = &run["details"]["device"]["read_bytes"];
+    let asked = run["details"]["io"]["physical_read_bytes"].as_f64().unwrap();
+    assert!(device.as_f64().unwrap() <= asked * 1.2, "{device} of {asked}");
+    // Who may not look at the server's processes has the same device.
+    let checked = work.petal(["check", "--full", "--db", &url]).under("setpriv", &NO_RIGHTS).ends();
+    let words: Vec<&str> = checked.stdout.split_whitespace().collect();
+    let words = words.join(" ");
+    for seen in ["place of the data granted", "reads of the server's processes missing", &name] {
+        assert!(words.contains(seen), "{seen}: {}", checked.stdout);
+    }
 }

@@ -132,6 +132,14 @@ const LIMITS: &[Words] = &[
         &["CONNECTION LIMIT"],
     ),
     (
+        "two connections without pg_stat_database",
+        &[
+            "ALTER ROLE {role} CONNECTION LIMIT 2; REVOKE SELECT ON pg_catalog.pg_stat_database FROM PUBLIC",
+        ],
+        // Its figures are named, too: they do not announce the limit.
+        &["CONNECTION LIMIT"],
+    ),
+    (
         "row security",
         &["ALTER TABLE petal1.cf1 ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY"],
         &["row security"],
@@ -272,8 +280,12 @@ fn hold(limits: &[Limit]) -> Vec<(String, Effect)> {
 }
 
 /// Rows of every `make test`.
-const SAMPLE: [&str; 3] =
-    ["no pg_stat_database", "no pg_monitor + managed without a log", "role only reads"];
+const SAMPLE: [&str; 4] = [
+    "no pg_stat_database",
+    "two connections without pg_stat_database",
+    "no pg_monitor + managed without a log",
+    "role only reads",
+];
 
 /// Every row alone and then several at once, as drawn at random; or those of PETAL_TEST_ROWS, such as
 /// `no UPDATE + md5,row security`.

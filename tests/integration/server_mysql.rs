@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, contained};
 use crate::server_postgres::user_numbers;
-use crate::support::{LIMIT, Running, free_port, skip};
+use crate::support::{LIMIT, Mount, Running, free_port, skip};
 
 /// Who runs servers when the tests are root's.
 const ORDINARY_USER: &str = "mysql";
@@ -182,6 +182,14 @@ impl Server {
     }
 
     fn spawn(programs: &Programs, folder: &Path, port: u16, settings: &[String]) -> Keeper {
+        let server = Self::command(programs, folder, port, settings);
+        // A node of a cluster without its peers may wait for them as it ends.
+        let is_node = settings.iter().any(|setting| setting == "--wsrep-on=ON");
+        let usual = if is_node { "KILL" } else { "TERM" };
+        Keeper::start(as_ordinary_user(Path::new("/bin/sh")), folder, usual, &server)
+    }
+
+    fn command(programs: &Programs, folder: &Path, port: u16, settings: &[String]) -> Command {
         let mut server = Command::new(&programs.server);
         server.arg("--no-defaults");
         for (name, file) in [("datadir", "data"), ("socket", "s.sock"), ("pid-file", "pid")] {
@@ -189,10 +197,20 @@ impl Server {
         }
         server.arg(format!("--tmpdir={}", folder.display()));
         server.arg(format!("--port={port}")).args(settings);
-        // A node of a cluster without its peers may wait for them as it ends.
-        let is_node = settings.iter().any(|setting| setting == "--wsrep-on=ON");
-        let usual = if is_node { "KILL" } else { "TERM" };
-        Keeper::start(as_ordinary_user(Path::new("/bin/sh")), folder, usual, &server)
+        server
+    }
+
+    /// Moves it into mounts and process numbers of its own.
+    pub fn into_container(mut self, inside: &Mount) -> Option<Self> {
+        self.keeper.stop_and_keep("TERM");
+        let server = Self::command(&self.programs, self.folder.path(), self.port, &self.settings);
+        let data = self.folder.path().join("data");
+        let contained = contained(&server, &data, inside, user_numbers(ORDINARY_USER))?;
+        // Nothing else ends the first process of a namespace.
+        self.keeper =
+            Keeper::start(Command::new("/bin/sh"), self.folder.path(), "KILL", &contained);
+        self.wait_until_up();
+        Some(self)
     }
 
     /// The server's process.

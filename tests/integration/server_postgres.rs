@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use tempfile::TempDir;
 
-use crate::keeper::Keeper;
-use crate::support::{LIMIT, Mount, free_port, run, skip};
+use crate::keeper::{Keeper, contained};
+use crate::support::{LIMIT, Mount, free_port, skip};
 
 /// Who runs servers when the tests are root's.
 const ORDINARY_USER: &str = "postgres";
@@ -193,32 +193,15 @@ impl Server {
         server
     }
 
-    /// Moves it into mounts and process numbers of its own, as a container has: there its data folder
-    /// is on this file system, and on the host the same path has the old files.
+    /// Moves it into mounts and process numbers of its own.
     pub fn into_container(mut self, inside: &Mount) -> Option<Self> {
         self.stop("INT");
-        let data = self.folder.path().join("data").display().to_string();
-        let unshare = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
-        let as_user = ordinary_user().map_or(String::new(), |(user, group)| {
-            format!("setpriv --reuid {user} --regid {group} --clear-groups ")
-        });
-        let script = format!(
-            "cp -a {data} {0} && mount --bind {0} {data} && cd / && exec {as_user}\"$@\"",
-            inside.text("data")
-        );
-        let namespace = [&unshare[..], &["/bin/sh", "-c"]].concat();
-        if let Err(why) = run("unshare", &[&namespace[..], &["mount -t tmpfs none /mnt"]].concat())
-        {
-            skip(&format!("no namespace can be made: {why}"));
-            return None;
-        }
         let server = Self::command(&self.programs, self.folder.path(), self.port, &self.settings);
-        let mut contained = Command::new("unshare");
-        contained.args(namespace).arg(script).arg("sh");
-        contained.arg(server.get_program()).args(server.get_args());
-        let shell = Command::new("/bin/sh");
+        let data = self.folder.path().join("data");
+        let contained = contained(&server, &data, inside, ordinary_user())?;
         // Nothing else ends the first process of a namespace.
-        self.keeper = Keeper::start(shell, self.folder.path(), "KILL", &contained);
+        self.keeper =
+            Keeper::start(Command::new("/bin/sh"), self.folder.path(), "KILL", &contained);
         self.wait_until_up();
         Some(self)
     }

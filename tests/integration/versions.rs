@@ -11,11 +11,12 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 
+use crate::oracle_wire::stand_in::{Release, StandIn};
 use crate::support::{Workplace, is_long, record, say, skip};
 use crate::{server_mysql, server_postgres};
 
 /// The package of each server with the heading of its row, in the page's order.
-const SERVERS: [(&str, &str); 10] = [
+const SERVERS: [(&str, &str); 13] = [
     ("postgres-12", "PostgreSQL 12"),
     ("postgres-13", "PostgreSQL 13"),
     ("postgres-14", "PostgreSQL 14"),
@@ -26,6 +27,9 @@ const SERVERS: [(&str, &str); 10] = [
     ("mariadb-10.11", "MariaDB 10.11"),
     ("mariadb-11.4", "MariaDB 11.4"),
     ("mysql-8.0", "MySQL 8.0"),
+    ("oracle-root", "Oracle's stand-in, root"),
+    ("oracle-pdb", "Oracle's stand-in, PDB"),
+    ("oracle-rac", "Oracle's stand-in, RAC"),
 ];
 
 const HEADINGS: &str = "\
@@ -230,6 +234,62 @@ fn of_mysql(name: &str, programs: Option<&Path>) {
     }
     let version = version.split('-').next().unwrap();
     fill(name, version, &server.tcp_url("versions", server.port));
+}
+
+/// Runs petal's commands at the stand-in for Oracle, in a container of the database, or with a second
+/// instance. A figure that it cannot fill has its reason in the row.
+fn of_oracle(name: &str, container: u64, second: Option<u64>) {
+    let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+    {
+        let mut world = stand_in.shared.world();
+        (world.container, world.second, world.is_cold) = (container, second, true);
+    }
+    let url = stand_in.url();
+    let petal = |args: &[&str]| work.petal([args, &["--db", &url]].concat());
+    petal(&["setup", "-s", "2", "--scale", "8M"]).exits(0);
+    let run = |args: &[&str]| {
+        petal(&[&["run", "-s", "2", "--work-loop", "50", "--json"], args].concat()).ends().json()
+    };
+    let server = run(&["--out", "server", "--update-pct", "20"]);
+    let client = run(&["--out", "client", "--update-pct", "0", "--loop", "client"]);
+    for (run, kinds) in [(&server, &["reads", "writes"][..]), (&client, &["reads"])] {
+        let (filled, about) = (headline(run), format!("{name}: {:#}", run["headline"]));
+        for kind in kinds {
+            let why =
+                &run["unknown_figures"][&format!("physical_{}_requests", &kind[..kind.len() - 1])];
+            assert!(filled["PIOPS"].contains(kind) != why.is_string(), "{about} {why}");
+        }
+        assert_eq!(filled["read"], "database", "{about}");
+        assert!(kinds.len() == 1 || filled["redo"] == "known", "{about}");
+        assert_eq!(run["headline"]["served_by"]["why_unknown"], "the database is on another host");
+    }
+    petal(&["sweep", "--update-pct", "0,20", "--work-loop", "20", "--out", "cells"]).exits(0);
+    work.petal(["compare", "server", "client"]).exits(0);
+    let filled = headline(&server);
+    let why = server["unknown_figures"]["physical_write_requests"].as_str();
+    let piops = why.map_or(filled["PIOPS"].clone(), |why| format!("reads; writes: {why}"));
+    let served = "unknown: the database is on another host".to_owned();
+    let [read, redo, limited] = ["read", "redo", "limited by"].map(|name| filled[name].clone());
+    let unknown = server["unknown_figures"].as_object().into_iter().flatten();
+    let unknown = unknown.map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let unknown = if unknown.is_empty() { "none".to_owned() } else { unknown };
+    let done = ["23ai", "done", "done", "done"].map(str::to_owned).to_vec();
+    write_row(name, [done, vec![piops, read, redo, served, limited, unknown]].concat());
+}
+
+#[test]
+fn oracles_stand_in_as_root() {
+    of_oracle("oracle-root", 1, None);
+}
+
+#[test]
+fn oracles_stand_in_as_pdb() {
+    of_oracle("oracle-pdb", 3, None);
+}
+
+#[test]
+fn oracles_stand_in_as_rac() {
+    of_oracle("oracle-rac", 0, Some(1));
 }
 
 /// A test of each version; `long` ones are in `make versions` alone.

@@ -50,6 +50,8 @@ pub struct DataDevices {
     pub layers: Vec<StorageLayer>,
     /// Files whose device cannot be seen, and why.
     pub unseen: Vec<String>,
+    /// Why the reads of a part of the data are not counted.
+    pub data_unseen: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -99,7 +101,12 @@ impl DataDevices {
 /// The devices of files or folders. One that is not there yet counts as its nearest folder, a
 /// block device as itself.
 pub fn find(files: &[PathBuf]) -> DataDevices {
-    find_under(Roots::default(), files, device_number)
+    find_for(files, &[])
+}
+
+/// The devices of the data's files or folders, and of others that the server keeps, such as its log.
+pub fn find_for(data: &[PathBuf], others: &[PathBuf]) -> DataDevices {
+    find_under(Roots::default(), data, others, device_number)
 }
 
 /// The kind of file system that a file lies in, if that is in memory.
@@ -120,44 +127,88 @@ fn device_number(path: &Path) -> Option<u64> {
 /// device, the st_dev of anything else.
 pub fn find_under(
     roots: Roots,
-    files: &[PathBuf],
+    data: &[PathBuf],
+    others: &[PathBuf],
     device_of: impl Fn(&Path) -> Option<u64>,
 ) -> DataDevices {
     let device_of = |path: &Path| device_of(path).map(split);
     let own_mounts = Mounts::read(&roots);
     let stack = Stack { roots: &roots, device_of: &device_of, mounts: &own_mounts };
-    let mut found: Vec<(Node, BlockDevice)> = Vec::new();
-    let (mut unseen, mut seen) = (Vec::new(), BTreeSet::new());
-    let mut in_memory = Vec::new();
-    for file in files {
-        let file = std::path::absolute(file).unwrap_or_else(|_| file.clone());
-        let there = file.ancestors().find_map(|path| Some((path, device_of(path)?)));
-        let Some((path, number)) = there else {
-            unseen.push(format!("{}: it is not there", file.display()));
-            continue;
-        };
-        if !seen.insert(number) {
-            continue;
+    let mut found = FoundDevices::default();
+    data.iter().for_each(|file| found.add(&stack, file));
+    let mut data_unseen = found.unseen.first().filter(|_| found.in_memory.is_empty()).cloned();
+    let (mut counted, shared) = topmost(&stack, std::mem::take(&mut found.devices));
+    others.iter().for_each(|file| found.add(&stack, file));
+    for (node, device) in std::mem::take(&mut found.devices) {
+        let names: Vec<&str> = counted.iter().map(|(known, _)| known.name.as_str()).collect();
+        let is_known = names.contains(&node.name.as_str());
+        let lies_on_data =
+            stack.all_below(&node).iter().any(|it| names.contains(&it.name.as_str()));
+        let data_above = counted
+            .iter()
+            .find(|(known, _)| stack.all_below(known).iter().any(|it| it.name == node.name));
+        if let Some((above, _)) = data_above {
+            found.unseen.push(format!(
+                "{}: it lies on {}, below {}, which has the data: only requests of {2} are counted",
+                device.path.display(),
+                node.name,
+                above.name
+            ));
+        } else if !is_known && !lies_on_data {
+            counted.push((node, device));
         }
-        let place = Place::of(&roots, path);
-        let mount = place.mounts.as_ref().unwrap_or(&own_mounts).of(&place.inside, number);
-        match nodes(&stack, number, mount) {
-            Ok(nodes) => found.extend(nodes.into_iter().map(|node| {
+    }
+    data_unseen = data_unseen.or(shared);
+    let below = disks_below(&stack, &counted);
+    let (nodes, counted): (Vec<Node>, Vec<BlockDevice>) = counted.into_iter().unzip();
+    let layers = [layers::layers(&stack, &nodes), found.in_memory].concat();
+    DataDevices { roots, counted, below, layers, unseen: found.unseen, data_unseen }
+}
+
+/// Devices found so far.
+#[derive(Default)]
+struct FoundDevices {
+    devices: Vec<(Node, BlockDevice)>,
+    /// Layers without a device that are memory.
+    in_memory: Vec<StorageLayer>,
+    unseen: Vec<String>,
+    /// Numbers of the file systems that were looked at.
+    seen: BTreeSet<(u32, u32)>,
+}
+
+impl FoundDevices {
+    fn add(&mut self, stack: &Stack<'_>, file: &Path) {
+        let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let there = file.ancestors().find_map(|path| Some((path, (stack.device_of)(path)?)));
+        let Some((path, number)) = there else {
+            self.unseen.push(format!("{}: it is not there", file.display()));
+            return;
+        };
+        let place = Place::of(stack.roots, path);
+        let mounts = place.mounts.as_ref().unwrap_or(stack.mounts);
+        // petal may not enter a folder, and another file system is mounted below it.
+        let hidden = place.inside_of(&file, path).and_then(|inside| {
+            mounts.deepest(&inside).filter(|mount| mount.is_below(&place.inside))
+        });
+        let (number, mount) = match hidden {
+            Some(mount) => (mount.number, Some(mount)),
+            None => (number, mounts.of(&place.inside, number)),
+        };
+        if !self.seen.insert(number) {
+            return;
+        }
+        match nodes(stack, number, mount) {
+            Ok(nodes) => self.devices.extend(nodes.into_iter().map(|node| {
                 let path = place.path.clone();
                 let device = BlockDevice { path, ..stack.describe(&node, mount) };
                 (node, device)
             })),
             Err(Uncounted { reason, memory }) => {
-                in_memory.extend(memory.map(|layer| *layer));
-                unseen.push(format!("{}: {reason}", file.display()));
+                self.in_memory.extend(memory.map(|layer| *layer));
+                self.unseen.push(format!("{}: {reason}", file.display()));
             }
         }
     }
-    let counted = topmost(&stack, found);
-    let below = disks_below(&stack, &counted);
-    let (nodes, counted): (Vec<Node>, Vec<BlockDevice>) = counted.into_iter().unzip();
-    let layers = [layers::layers(&stack, &nodes), in_memory].concat();
-    DataDevices { roots, counted, below, layers, unseen }
 }
 
 /// A path, and where it is among the mounts that show it.
@@ -177,6 +228,11 @@ impl Place {
         }
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Self { inside: path.clone(), mounts: None, path }
+    }
+
+    /// The path in the same mounts of a file below `seen`, the path that this place was made of.
+    fn inside_of(&self, file: &Path, seen: &Path) -> Option<PathBuf> {
+        Some(self.inside.join(file.strip_prefix(seen).ok()?))
     }
 }
 
@@ -303,19 +359,30 @@ fn nodes(
     }
 }
 
-/// Each once, and none that lies on another: its requests are counted there.
-fn topmost(stack: &Stack<'_>, found: Vec<(Node, BlockDevice)>) -> Vec<(Node, BlockDevice)> {
+/// Each once, and none that lies on another: its requests are counted there. The second value says why
+/// they are not all: a loop device's file is in the page cache.
+fn topmost(
+    stack: &Stack<'_>,
+    found: Vec<(Node, BlockDevice)>,
+) -> (Vec<(Node, BlockDevice)>, Option<String>) {
     let names: BTreeSet<String> = found.iter().map(|(node, _)| node.name.clone()).collect();
     let mut counted: Vec<(Node, BlockDevice)> = Vec::new();
+    let mut why = None;
     for (node, device) in found {
         let below = stack.all_below(&node);
-        let is_below = below.iter().any(|below| names.contains(&below.name));
+        let lower = below.iter().find(|below| names.contains(&below.name));
+        if let Some(lower) = lower.filter(|_| node.backing_file().is_some()) {
+            why = Some(format!(
+                "{} and {}, on which it lies, both have data: requests of the second are of both",
+                node.name, lower.name
+            ));
+        }
         let is_known = counted.iter().any(|(known, _)| known.name == device.name);
-        if !is_below && !is_known {
+        if lower.is_none() && !is_known {
             counted.push((node, device));
         }
     }
-    counted
+    (counted, why)
 }
 
 #[cfg(test)]

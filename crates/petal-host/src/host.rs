@@ -71,6 +71,9 @@ pub struct HostFacts {
     pub dirty_background_ratio: Option<u64>,
     /// Data files whose device is not seen, and why.
     pub unseen: Vec<String>,
+    /// Why the reads of a part of the data are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_unseen: Option<String>,
 }
 
 /// A processor's deepest enabled rest, and how long it takes to wake from it.
@@ -190,6 +193,7 @@ impl HostFacts {
             dirty_ratio: number(&roots.proc.join("sys/vm/dirty_ratio")),
             dirty_background_ratio: number(&roots.proc.join("sys/vm/dirty_background_ratio")),
             unseen: devices.map(|found| found.unseen.clone()).unwrap_or_default(),
+            data_unseen: devices.and_then(|found| found.data_unseen.clone()),
         }
     }
 }

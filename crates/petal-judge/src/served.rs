@@ -61,6 +61,10 @@ pub(super) fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
     let Some(asked) = expected_device_bytes(run) else {
         return Err("how many bytes of data were read above the device is not known".to_owned());
     };
+    let own_host = run.details.host.as_ref().filter(|_| run.details.server_os.is_none());
+    if let Some(why) = own_host.and_then(|host| host.data_unseen.clone()) {
+        return Err(why);
+    }
     let Some(counted) = run.details.device.as_ref().map(|device| device.read_bytes) else {
         if let Some(words) = memory_without_device(run) {
             let layer = Some(words.clone());
@@ -341,6 +345,15 @@ mod tests {
         assert_eq!(on("ext4", "rw,data=journal", ASKED / 4), (ASKED / 4 * 3, 0, true));
         assert_eq!(on("ext4", "rw", ASKED / 4), (0, ASKED / 4 * 3, false));
         assert_eq!(on("btrfs", "rw", ASKED), (0, 0, false));
+    }
+
+    #[test]
+    fn data_on_a_device_that_is_not_seen_have_no_known_source() {
+        let run = run(Some(ASKED), ASKED, |run| {
+            let unseen = Some("/space: its file system (nfs4) is far".to_owned());
+            run.details.host.get_or_insert_default().data_unseen = unseen;
+        });
+        assert!(reads(&run).unwrap_err().starts_with("/space: "));
     }
 
     #[test]

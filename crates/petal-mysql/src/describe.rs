@@ -1,6 +1,6 @@
 //! The description of the target before a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::client::Client;
@@ -95,18 +95,21 @@ pub fn describe(
     let mut host_unseen = None;
     let here = LocalMysql::find(endpoint, &mut client).and_then(|here| {
         let found = here.and_then(|server| {
-            server.main_file(&mut client, first.schema)?;
-            Ok(server)
+            let mut file = |meta: &SchemaMeta| server.main_file(&mut client, meta.schema);
+            let files = metas.iter().map(&mut file).collect::<Result<BTreeSet<_>, _>>()?;
+            Ok((server, files))
         });
         found.map_err(|why| host_unseen = Some(own_files::unseen(&why))).ok()
     });
-    let data_files = here.as_ref().map(|server| data_files(server, &settings));
+    let (here, files) = here.unzip();
+    let server_files = here.as_ref().map(|server| server_files(server, &settings));
     let details = TargetDetails {
         local: here.is_some(),
         host_unseen,
         io_untimed: (!is_timed(&mut client)).then(|| UNTIMED.to_owned()),
         settings: listed(shared, first, &settings),
-        data_files: data_files.unwrap_or_default(),
+        data_files: files.map(folders).unwrap_or_default(),
+        server_files: server_files.unwrap_or_default(),
         log_files: here.map(|server| log_files(&server, &settings)).unwrap_or_default(),
         clock_resolution_ns: clock_resolution_ns(shared.loop_side),
         plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema))
@@ -207,8 +210,15 @@ fn log_files(server: &LocalMysql, settings: &ServerSettings) -> Vec<PathBuf> {
     named.into_iter().filter_map(|name| server.see(folder.join(name))).collect()
 }
 
-/// Folders of data and log.
-fn data_files(server: &LocalMysql, settings: &ServerSettings) -> Vec<PathBuf> {
+/// The folders of the tables' files, each once.
+fn folders(files: BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    let folders: BTreeSet<PathBuf> =
+        files.iter().filter_map(|file| Some(file.parent()?.to_owned())).collect();
+    folders.into_iter().collect()
+}
+
+/// The data directory and the log's folder.
+fn server_files(server: &LocalMysql, settings: &ServerSettings) -> Vec<PathBuf> {
     let mut folders = vec![server.folder.clone()];
     for name in FOLDERS {
         let Some(folder) = settings.get(name).filter(|folder| !folder.is_empty()) else { continue };

@@ -17,7 +17,7 @@ const AGE_TOLERANCE_S: f64 = 10.0;
 /// A server on this host.
 pub struct LocalMysql {
     pub processes: ServerProcesses,
-    files: OwnFiles,
+    pub files: OwnFiles,
     /// Data directory by the server's name.
     named: PathBuf,
     /// Data directory as petal finds it.

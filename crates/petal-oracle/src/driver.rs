@@ -30,6 +30,8 @@ use super::received::{ReceiveWatch, Watched};
 use petal_engine::server::answer::{AnswerSize, TOO_LONG, bounded};
 use petal_engine::server::detached_worker::{NoAnswer, within};
 use petal_engine::server::driver_panic::{leaked_by_panic, without_poison};
+use petal_engine::server::password::PasswordCommand;
+use petal_settings::url::Secret;
 
 /// Rows per fetch of a query.
 const FETCH_ROWS: u32 = 500;
@@ -39,6 +41,8 @@ const LOG_ONS_AT_ONCE: usize = 16;
 /// ORA numbers of a listener that has no free handler, or could not hand the connection to one; a
 /// retry may succeed.
 const NO_HANDLER: [u32; 5] = [12516, 12518, 12519, 12520, 12528];
+/// ORA number of a wrong user or password.
+const REFUSED: u32 = 1017;
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 const RETRY_LONGEST: Duration = Duration::from_secs(4);
 /// Text of a driver's panic on a protocol feature that it does not implement: for a server that
@@ -103,20 +107,27 @@ impl Driver {
     }
 
     fn log_on(&self, login: &Login, place: &OracleService, purpose: &str) -> Result<Box<dyn Link>> {
-        while_no_handler(self.options.connect_timeout, RETRY_FIRST, || {
-            self.log_ons.paced(|| self.log_on_once(login, place, purpose))
-        })
+        let open = |printed: Option<&Secret>| {
+            while_no_handler(self.options.connect_timeout, RETRY_FIRST, || {
+                self.log_ons.paced(|| self.log_on_once(login, printed, place, purpose))
+            })
+        };
+        let command = login.password_command.as_deref();
+        let no_password = |why| LinkError::connection(why);
+        PasswordCommand::open(command, no_password, |error| error.code == Some(REFUSED), open)
     }
 
     fn log_on_once(
         &self,
         login: &Login,
+        printed: Option<&Secret>,
         place: &OracleService,
         purpose: &str,
     ) -> Result<Box<dyn Link>> {
         let limit = self.options.connect_timeout;
         let mut config = Config::default();
-        let password = login.password.as_ref().map_or("", |password| password.expose());
+        let password = printed.or(login.password.as_ref());
+        let password = password.map_or("", |password| password.expose());
         config = config
             .set_credentials(&login.user, password)
             .set_transport_connect_timeout(Some(limit))

@@ -2,6 +2,7 @@
 //! next step.
 
 use super::link::{LinkError, LinkErrorKind};
+use petal_engine::server::password::PASSWORD_HINT;
 use petal_engine::{EngineError, Result};
 
 /// Errors after which a session continues: deadlock, serialization failure, old snapshot, a row
@@ -76,7 +77,9 @@ pub fn hint(error: &LinkError) -> &'static str {
 fn of_connection(message: &str) -> &'static str {
     let message = message.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
-    if has(&["password for wallet"]) {
+    if has(&["password_command"]) {
+        PASSWORD_HINT
+    } else if has(&["password for wallet"]) {
         "give the wallet's password: ORACLE_WALLET_PASSWORD, ORACLE_WALLET_PASSWORD=@FILE, or at the \
          prompt"
     } else if has(&["unsupportedcertversion"]) {

@@ -2,11 +2,13 @@
 //! does not connect.
 
 use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use petal_engine::server::endpoint::host_and_port;
+use petal_engine::server::password::PasswordCommand;
 use petal_engine::url_option::{Environment, UrlOptions, process_environment};
 use petal_engine::{EngineError, Result};
 use petal_host::files::{self, OFlags};
@@ -49,6 +51,8 @@ pub struct OracleService {
 pub struct Login {
     pub user: String,
     pub password: Option<Secret>,
+    /// Program that prints the password, if it is not given.
+    pub password_command: Option<Arc<PasswordCommand>>,
     pub is_sysdba: bool,
 }
 
@@ -134,10 +138,16 @@ impl Options {
                 "name a separate user in the URL, and SYS as DBA_PRIV_USER",
             ));
         }
-        let password = password(settings, outside, &user)?;
-        let user = Login { user, password, is_sysdba: false };
+        let port = if protocol == "tcps" { PORT_TLS_DEFAULT } else { PORT_DEFAULT };
+        let command = |user: &str| password_command(settings, &server.hosts, port, user);
+        let password_command = command(&user);
+        let password = match &password_command {
+            Some(_) => None,
+            None => password(settings, outside, &user)?,
+        };
+        let user = Login { user, password, password_command, is_sysdba: false };
         Ok(Self {
-            admin: admin(&settings.endpoints, &user, outside),
+            admin: admin(&settings.endpoints, &user, outside, &command),
             endpoints,
             admin_place,
             user,
@@ -243,9 +253,26 @@ fn password(
     }
 }
 
+/// Returns the program that prints a user's password, which is called with the first host or alias.
+fn password_command(
+    settings: &Settings,
+    hosts: &[UrlHost],
+    port_default: u16,
+    user: &str,
+) -> Option<Arc<PasswordCommand>> {
+    let (program, host) = (settings.password_command.as_deref()?, hosts.first()?);
+    let port = host.port.unwrap_or(port_default);
+    Some(Arc::new(PasswordCommand::new(program, &host.host, port, user)))
+}
+
 /// Chooses the administrator. SYS is always SYSDBA. SYSDBA_PASSWD without DBA_PRIV_USER is the
 /// password of SYSTEM since SLOB 2.4, and of SYS in a file of an older SLOB.
-fn admin(endpoints: &Endpoints, user: &Login, outside: &ExternalSources<'_>) -> Login {
+fn admin(
+    endpoints: &Endpoints,
+    user: &Login,
+    outside: &ExternalSources<'_>,
+    command: &dyn Fn(&str) -> Option<Arc<PasswordCommand>>,
+) -> Login {
     let named = match (&endpoints.dba_user, &endpoints.dba_password) {
         (None, None) => return user.clone(),
         (Some(named), _) => named.trim().to_owned(),
@@ -259,11 +286,17 @@ fn admin(endpoints: &Endpoints, user: &Login, outside: &ExternalSources<'_>) -> 
     };
     let is_sysdba = asks_sysdba || name.eq_ignore_ascii_case("sys");
     let is_same = name.eq_ignore_ascii_case(&user.user);
-    let password = endpoints
-        .dba_password
-        .clone()
-        .or_else(|| if is_same { user.password.clone() } else { (outside.ask)(&name) });
-    Login { user: name, password, is_sysdba }
+    let password_command = match (&endpoints.dba_password, is_same) {
+        (Some(_), _) => None,
+        (None, true) => user.password_command.clone(),
+        (None, false) => command(&name),
+    };
+    let password = endpoints.dba_password.clone().or_else(|| match is_same {
+        true => user.password.clone(),
+        false if password_command.is_some() => None,
+        false => (outside.ask)(&name),
+    });
+    Login { user: name, password, password_command, is_sysdba }
 }
 
 /// Way to reach services: at hosts, or by aliases.

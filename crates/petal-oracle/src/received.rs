@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use petal_engine::server::answer::{BYTES_MAX, TOO_LONG};
+use petal_engine::server::endpoint;
 use petal_engine::threads::{Thread, ThreadError};
 
 /// Time between two looks: a network brings some hundred megabytes in it.
@@ -106,7 +107,9 @@ impl Watched {
         let mark_s = NEXT.fetch_add(1, Ordering::Relaxed);
         set_timeout(Some(Duration::from_secs(mark_s)))?;
         let found = sockets().find(|socket| read_timeout_s(socket.number) == Some(mark_s));
-        let socket = Some(found.unwrap_or(Socket { number: -1, name: String::new() }));
+        let socket = found.unwrap_or(Socket { number: -1, name: String::new() });
+        socket.keep_alive();
+        let socket = Some(socket);
         *self.state.lock() = WatchState { socket, ..WatchState::default() };
         set_timeout(None)
     }
@@ -149,6 +152,15 @@ impl Watched {
 }
 
 impl Socket {
+    /// Has the system keep the connection of a long call in the tables of firewalls, and notice a peer
+    /// that is gone. The driver has no such option.
+    fn keep_alive(&self) {
+        if self.number >= 0 {
+            // SAFETY: the descriptor is that of the driver's connection, which outlives the call.
+            let _ = endpoint::keep_alive(unsafe { BorrowedFd::borrow_raw(self.number) });
+        }
+    }
+
     /// Ends the connection for both sides, and leaves the descriptor to its owner.
     fn close(&self) -> bool {
         let is_same = sockets().any(|now| now.number == self.number && now.name == self.name);
@@ -207,6 +219,7 @@ mod tests {
         let watched = Arc::<ReceiveWatch>::default().begin().unwrap();
         watched.found_by(|timeout| own.set_read_timeout(timeout)).unwrap();
         assert_eq!(own.read_timeout().unwrap(), None);
+        assert!(rustix::net::sockopt::socket_keepalive(&own).unwrap());
         server.write_all(b"answer").unwrap();
         own.read_exact(&mut [0; 6]).unwrap();
         let state = watched.state.lock();

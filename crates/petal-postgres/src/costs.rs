@@ -38,7 +38,8 @@ const SETTINGS: [(&str, Price, PriceUnit); 7] = [
 
 /// Settings of PostgreSQL 18 and later: who reads ahead.
 const IO_METHOD: &str = "io_method";
-const IO_WORKERS: &str = "io_workers";
+/// Their number, and from 19 on its most.
+const IO_WORKERS: [&str; 2] = ["io_workers", "io_max_workers"];
 
 const NOTES: [&str; 2] = [
     "effective_io_concurrency is of several sessions (queries), maintenance_io_concurrency of one",
@@ -92,7 +93,7 @@ impl CostProbes for Postgres {
     fn facts(&self) -> Result<CostFacts> {
         let mut client = self.connect_first()?;
         let names = SETTINGS.iter().map(|(name, ..)| *name);
-        let names: Vec<&str> = names.chain([IO_METHOD, IO_WORKERS]).collect();
+        let names: Vec<&str> = names.chain([IO_METHOD]).chain(IO_WORKERS).collect();
         let asked = "SELECT name, pg_catalog.current_setting(name) FROM pg_catalog.pg_settings \
                      WHERE name = ANY($1)";
         let rows = client.ask("asking for its prices", asked, &[&names])?;
@@ -108,15 +109,14 @@ impl CostProbes for Postgres {
             statement: Some(format!("ALTER SYSTEM SET {name} = {{value}};")),
         });
         let method = find(IO_METHOD);
-        let readers = method
-            .as_ref()
-            .filter(|method| *method == "worker")
-            .and_then(|_| find(IO_WORKERS)?.parse::<u32>().ok());
+        let readers = method.as_ref().filter(|method| *method == "worker").and_then(|_| {
+            IO_WORKERS.iter().find_map(|name| Some((*name, find(name)?.parse::<u32>().ok()?)))
+        });
         let of_method = method.map(|method| {
             format!(
                 "{IO_METHOD} is {method}{}: the numbers of blocks to ask for ahead are for it. Another one \
                  needs a restart; measure again after it",
-                readers.map_or_else(String::new, |count| format!(", with {IO_WORKERS} {count}"))
+                readers.map_or_else(String::new, |(name, count)| format!(", with {name} {count}"))
             )
         });
         let about = "SELECT coalesce(pg_catalog.current_setting('debug_io_direct', true), ''), \
@@ -130,7 +130,7 @@ impl CostProbes for Postgres {
             data_files: data_files(self.first()?, &mut client)?,
             is_direct: row.read::<&str>(0)?.contains("data"),
             has_short_rows: true,
-            readers: readers.map(|readers| (IO_WORKERS.to_owned(), readers)),
+            readers: readers.map(|(name, count)| (name.to_owned(), count)),
             depths: DEPTHS.to_vec(),
             settings: settings.collect(),
             joint_statement: None,

@@ -6,7 +6,7 @@ use super::answer::{NonNegative, pairs};
 use super::client::Client;
 use super::connect::{Endpoint, server_version};
 use super::figures::{LOG_EVENT, PRODUCT, READ_EVENT, WRITE_EVENT};
-use super::this_host::LocalPostgres;
+use super::this_host::{LocalPostgres, ServerFolders};
 use super::work::Shared;
 use super::{advice, facts, plan};
 use petal_engine::Result;
@@ -18,11 +18,13 @@ use petal_record::target::{IoEvents, Target, TargetDetails};
 use petal_settings::LoopSide;
 
 /// Settings of the server that decide durability, I/O and the figures.
-const SETTINGS: [&str; 30] = [
+const SETTINGS: [&str; 32] = [
     "shared_buffers",
     "effective_io_concurrency",
     "io_method",
     "io_workers",
+    "io_min_workers",
+    "io_max_workers",
     "debug_io_direct",
     "huge_pages",
     "fsync",
@@ -78,25 +80,26 @@ pub fn describe(
     };
     let here = LocalPostgres::find(endpoint, &mut client);
     let folders = match &here {
-        Some(Ok(server)) => Some(server.data_folders(&mut client, first.schema)?),
+        Some(Ok(server)) => Some(server.folders(&mut client, first.schema)?),
         Some(Err(why)) => Some(Err(why.clone())),
         None => None,
     };
     let host_unseen = folders.as_ref().and_then(|folders| folders.as_ref().err());
     let host_unseen = host_unseen.map(|why| own_files::unseen(why));
-    let data_files = folders.and_then(Result::ok).unwrap_or_default();
+    let ServerFolders { data, others } = folders.and_then(Result::ok).unwrap_or_default();
     let log_folder = here.and_then(|here| here.ok()?.log_folder());
     let is_timed = get("track_io_timing") == "on";
     // Until 15 the checkpointer counts the writes of sessions when its queue is half full. The queue
     // has a place for each block of the cache.
     let counts_late = server_version(&mut client)? < 160_000;
     let details = TargetDetails {
-        local: !data_files.is_empty(),
+        local: !data.is_empty(),
         host_unseen,
         io_untimed: (!is_timed).then(|| UNTIMED.to_owned()),
         settings: listed(shared, first, &settings),
-        log_files: log_folder.filter(|_| !data_files.is_empty()).into_iter().collect(),
-        data_files,
+        log_files: log_folder.filter(|_| !data.is_empty()).into_iter().collect(),
+        data_files: data,
+        server_files: others,
         pages_counted_late_bytes: if counts_late { cache_bytes / 2 } else { 0 },
         clock_resolution_ns: clock_resolution_ns(shared.loop_side),
         plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema), shared.prefetch)?,

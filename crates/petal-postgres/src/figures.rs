@@ -315,7 +315,8 @@ const FIGURES: &[FigureEntry] = &[
     io("physical_read_blocks", Blocks, &[source(ALL, OWN_READ, Blocks, Work::OwnTables)]),
     // The index scan that petal forces reads one block a request, in every version: requests are blocks.
     // Until 16 a scan of a table does so, too. From 17 on it reads several at once; 17 counts their blocks
-    // (op_bytes), 18 the requests (read_bytes has the bytes).
+    // (op_bytes), 18 the requests (read_bytes has the bytes). The calls of a scan of 15,000 blocks, by strace:
+    // 16 made 14,722 and counted 14,726; 17 made 2,081 and counted 14,503; 18 made 4,840 and counted 4,844.
     io(
         "physical_read_requests",
         Requests,

@@ -22,6 +22,9 @@ pub const PERMITTED: &[PermittedSetting] = &[
     PermittedSetting::numbers("io_max_concurrency", "-1", "1024").after_restart(),
     PermittedSetting::words("io_method", &["sync", "worker", "io_uring"]).after_restart(),
     PermittedSetting::numbers("io_workers", "1", "32"),
+    // In place of it from 19 on.
+    PermittedSetting::numbers("io_min_workers", "1", "32"),
+    PermittedSetting::numbers("io_max_workers", "1", "32"),
     PermittedSetting::numbers("maintenance_io_concurrency", "0", "1000"),
     // Checkpoints.
     PermittedSetting::numbers("checkpoint_completion_target", "0", "1"),

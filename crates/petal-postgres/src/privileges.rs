@@ -53,7 +53,9 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         "Waits of petal's sessions are then unknown.",
         "GRANT pg_monitor TO the role that the user becomes (ALTER ROLE ... SET role)",
     ));
-    privileges.extend(own_files::right(LocalPostgres::find(endpoint, &mut client)));
+    privileges.extend(own_files::rights(
+        LocalPostgres::find(endpoint, &mut client).map(|found| found.map(|it| it.files)),
+    ));
     if server_version(&mut client)? >= 150_000 {
         privileges.push(privilege(
             "checkpoint",

@@ -135,40 +135,32 @@ pub fn identity(client: &mut Client) -> Result<(Option<String>, Option<u64>)> {
 /// may not know.
 pub fn free_connections(endpoint: &Endpoint) -> Result<Option<i64>> {
     let mut client = endpoint.connect("petal")?;
-    let asked = client.query_one(
-        "SELECT pg_catalog.current_setting('max_connections')::bigint \
-                 - CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = \
-                 current_user) THEN 0 \
-                   ELSE pg_catalog.current_setting('superuser_reserved_connections')::bigint \
-                   + CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_roles \
-                                       WHERE rolname = 'pg_use_reserved_connections' \
-                                       AND pg_catalog.pg_has_role(oid, 'USAGE')) THEN 0 \
-                     ELSE coalesce(pg_catalog.current_setting('reserved_connections', \
-                     true)::bigint, 0) \
-                     END END, \
-                 (SELECT coalesce(pg_catalog.sum(numbackends), 0) FROM \
-                 pg_catalog.pg_stat_database)::bigint, \
-                 (SELECT rolconnlimit FROM pg_catalog.pg_roles WHERE rolname = \
-                 current_user)::bigint, \
-                 (SELECT datconnlimit FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())::bigint",
-        &[],
-    );
-    let row = match asked {
-        Ok(row) => row,
-        Err(error) if is_refusal(&error) => return Ok(None),
-        Err(error) => return Err(client.error("asking how many sessions it admits", &error)),
-    };
+    let [slots, taken, of_role, of_database] = ADMITTED
+        .map(|sql| client.ask_if_allowed::<i64>("asking how many sessions it admits", sql, &[]));
     // This connection is counted, and goes.
-    let taken = row.read::<i64>(1)?.saturating_sub(1);
-    let limits =
-        [Some(row.read::<i64>(0)?.saturating_sub(taken)), limit(row.read(2)?), limit(row.read(3)?)];
-    Ok(limits.into_iter().flatten().min())
+    let taken = taken?.map(|taken| taken.saturating_sub(1));
+    let free = slots?.zip(taken).map(|(slots, taken)| slots.saturating_sub(taken));
+    // -1 is no limit.
+    let limits = [of_role?, of_database?].map(|limit| limit.filter(|limit| *limit >= 0));
+    Ok(limits.into_iter().flatten().chain(free).min())
 }
 
-/// A limit of a role or database; -1 is no limit.
-fn limit(limit: i64) -> Option<i64> {
-    (limit >= 0).then_some(limit)
-}
+/// Questions for the connections that a role may have at a server, those that all roles have, and the limits
+/// of the role and the database. Each is asked alone: a refusal hides no other limit.
+const ADMITTED: [&str; 4] = [
+    "SELECT pg_catalog.current_setting('max_connections')::bigint \
+     - CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN 0 \
+       ELSE pg_catalog.current_setting('superuser_reserved_connections')::bigint \
+       + CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_roles \
+                           WHERE rolname = 'pg_use_reserved_connections' \
+                           AND pg_catalog.pg_has_role(oid, 'USAGE')) THEN 0 \
+         ELSE coalesce(pg_catalog.current_setting('reserved_connections', true)::bigint, 0) \
+         END END",
+    "SELECT coalesce(pg_catalog.sum(numbackends), 0)::bigint FROM pg_catalog.pg_stat_database",
+    "SELECT rolconnlimit::bigint FROM pg_catalog.pg_roles WHERE rolname = current_user",
+    "SELECT datconnlimit::bigint FROM pg_catalog.pg_database \
+     WHERE datname = pg_catalog.current_database()",
+];
 
 /// The server's processes: each session has its own process, a child of one parent.
 pub fn processes(endpoint: &Endpoint) -> Option<ServerProcesses> {

@@ -1,6 +1,7 @@
 //! A server on petal's own host: its processes and its files. The process of petal's own session is
 //! known by its number and its age, and the files as its server sees them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +21,7 @@ const AGE_TOLERANCE_S: f64 = 2.0;
 
 /// A server on this host.
 pub struct LocalPostgres {
-    files: OwnFiles,
+    pub files: OwnFiles,
     /// Data directory by the server's name.
     named: PathBuf,
     /// Data directory as petal finds it.
@@ -54,13 +55,13 @@ impl LocalPostgres {
         self.files.see_all([self.named.join(LOG_FOLDER)]).pop()
     }
 
-    /// Folders of data and log, of which the first is the data directory, if the main table of this
-    /// schema is found there. The inner error says why it is not.
-    pub fn data_folders(
+    /// Looks for the main table of this schema, and finds the folders of all data of petal's and the
+    /// server's others. The inner error says why they are not found.
+    pub fn folders(
         &self,
         client: &mut Client,
         number: u32,
-    ) -> Result<Result<Vec<PathBuf>, String>> {
+    ) -> Result<Result<ServerFolders, String>> {
         let table = format!("{}.cf1", schema::name(number));
         let doing = format!("asking for the file of {table}");
         let sql = "SELECT pg_catalog.pg_relation_filepath($1::pg_catalog.text::pg_catalog.regclass), \
@@ -73,16 +74,48 @@ impl LocalPostgres {
         if let Err(why) = self.files.check(&table, &self.named.join(path), Some(bytes)) {
             return Ok(Err(why));
         }
-        let sql = "SELECT DISTINCT pg_catalog.pg_tablespace_location(c.reltablespace) FROM \
-            pg_catalog.pg_class c \
+        let sql = "SELECT pg_catalog.pg_relation_filepath(c.oid) FROM pg_catalog.pg_class c \
             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-            WHERE n.nspname ~ '^petal[1-9][0-9]*$' AND c.reltablespace <> 0";
-        let rows = client.ask("asking for its tablespaces", &named(sql), &[])?;
-        let spaces: Vec<String> = rows.iter().map(|row| row.read(0)).collect::<Result<_>>()?;
-        let spaces = self.files.see_all(spaces.into_iter().map(PathBuf::from));
-        let folders = [self.folder.clone()].into_iter().chain(self.log_folder()).chain(spaces);
-        Ok(Ok(folders.collect()))
+            WHERE n.nspname ~ '^petal[1-9][0-9]*$' AND c.relkind IN ('r', 'i')";
+        let rows = client.ask("asking for its files", &named(sql), &[])?;
+        let places = rows.iter().map(|row| Ok(place_of(row.read(0)?))).collect::<Result<_>>()?;
+        let mut folders = ServerFolders::default();
+        let places: BTreeSet<Option<u32>> = places;
+        for place in &places {
+            let folder = match place {
+                None => self.folder.clone(),
+                Some(space) => {
+                    let sql = "SELECT pg_catalog.pg_tablespace_location($1)";
+                    let named: String =
+                        client.ask_value("asking for a tablespace", sql, &[space])?;
+                    match self.files.see(&self.named.join(named)) {
+                        Ok(folder) => folder,
+                        Err(why) => return Ok(Err(why)),
+                    }
+                }
+            };
+            folders.data.push(folder);
+        }
+        if !places.contains(&None) {
+            folders.others.push(self.folder.clone());
+        }
+        folders.others.extend(self.log_folder());
+        Ok(Ok(folders))
     }
+}
+
+/// The folders of a server.
+#[derive(Default)]
+pub struct ServerFolders {
+    /// The data directory and the tablespaces that hold petal's tables and indexes.
+    pub data: Vec<PathBuf>,
+    /// Others: the log's, and the data directory if petal's data are elsewhere.
+    pub others: Vec<PathBuf>,
+}
+
+/// The tablespace of a file by its path in the data directory; None: it is in the directory itself.
+fn place_of(path: Option<&str>) -> Option<u32> {
+    path?.strip_prefix("pg_tblspc/")?.split('/').next()?.parse().ok()
 }
 
 /// The server's processes.

@@ -148,6 +148,7 @@ fn target_details() -> TargetDetails {
             ("synchronous".into(), "FULL".into()),
         ],
         data_files: vec!["petal-data".into()],
+        server_files: Vec::new(),
         log_files: Vec::new(),
         pages_counted_late_bytes: 0,
         clock_resolution_ns: 1,

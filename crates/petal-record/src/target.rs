@@ -70,8 +70,12 @@ pub struct TargetDetails {
     pub session_cache_bytes: Option<u64>,
     /// Settings that decide durability and I/O, by the database's own names.
     pub settings: Vec<(String, String)>,
-    /// The files or folders that hold data and log, to find their devices.
+    /// The files or folders that hold petal's data, to find their devices; of a database in petal's
+    /// process its log, too.
     pub data_files: Vec<PathBuf>,
+    /// Other files and folders of a server: its catalog, its log.
+    #[serde(skip)]
+    pub server_files: Vec<PathBuf>,
     /// The files of the log, or the folders that hold nothing else. A run's record has no use for
     /// them.
     #[serde(skip)]

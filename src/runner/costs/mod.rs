@@ -271,7 +271,7 @@ impl CostWork<'_> {
         if !details.local {
             return (None, Vec::new());
         }
-        let found = devices::find(&details.data_files);
+        let found = devices::find_for(&details.data_files, &details.server_files);
         let database = match details.in_process {
             true => DatabaseLocation::InPetal,
             false => match petal_engine::server_processes(self.engine) {

@@ -17,7 +17,7 @@ use super::request::{COMMIT, Execute, IN, OUT, Request, Requests};
 use super::response::{
     Columns, END_OF_RESPONSE, End, Outs, PARAMETERS, Rows, Values, write_parameters, write_status,
 };
-use super::stand_in::{Call, Fault, Flags, PASSWORD, Release, Shared, lock, one_line};
+use super::stand_in::{Call, Fault, Flags, Release, Shared, lock, one_line};
 use super::{block, capture};
 use crate::mutation::{Change, TYPES, question};
 
@@ -144,7 +144,8 @@ impl<'a> Connection<'a> {
     }
 
     fn log_on(&mut self) -> Result<(), Broken> {
-        let keys = Keys::new(PASSWORD, self.shared.rounds.load(Ordering::Relaxed));
+        let keys =
+            Keys::new(&lock(&self.shared.password), self.shared.rounds.load(Ordering::Relaxed));
         match self.shared.release {
             Release::Xe18 => {
                 let Request::Protocol = self.requests.read()? else { return unexpected() };
@@ -216,7 +217,7 @@ impl<'a> Connection<'a> {
 
     /// The answer to the second phase, as a server sent it, with the session's own numbers.
     fn welcome(&mut self, keys: &Keys, sent: &LogOn) -> Result<(), Broken> {
-        let Some(key) = keys.session_key(sent, PASSWORD) else {
+        let Some(key) = keys.session_key(sent, &lock(&self.shared.password)) else {
             self.refuse(1017, "invalid username/password; logon denied");
             return Err(Broken::Ended);
         };

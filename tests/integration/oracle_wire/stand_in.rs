@@ -89,6 +89,8 @@ pub struct Shared {
     pub release: Release,
     /// Rounds of PBKDF2 of the account's verifier.
     pub rounds: AtomicU32,
+    /// The account's password.
+    pub password: Mutex<String>,
     world: Mutex<World>,
     rules: Mutex<Vec<Rule>>,
     pub sessions: Mutex<BTreeMap<u64, Arc<Flags>>>,
@@ -192,6 +194,7 @@ impl StandIn {
         let shared = Arc::new(Shared {
             release,
             rounds: FEW_ROUNDS.into(),
+            password: Mutex::new(PASSWORD.to_owned()),
             world: Mutex::new(world),
             rules: Mutex::default(),
             sessions: Mutex::default(),

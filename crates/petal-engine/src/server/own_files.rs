@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use petal_host::devices::{self, Roots};
+use petal_host::files;
 use petal_record::target::Privilege;
 
 /// Files of the server that this process belongs to.
@@ -24,6 +25,13 @@ impl OwnFiles {
     pub fn see_all(&self, paths: impl IntoIterator<Item = PathBuf>) -> Vec<PathBuf> {
         let seen = paths.into_iter().filter_map(|path| self.see(&path).ok());
         seen.filter(|path| fs::metadata(path).is_ok()).collect()
+    }
+
+    /// Why petal does not see the reads of the server's processes.
+    fn why_reads_are_unseen(&self) -> Option<String> {
+        let path = Path::new("/proc").join(self.process.to_string()).join("io");
+        let error = files::system_text(&path).err()?;
+        Some(format!("run petal as root or as the server's user ({}: {error})", path.display()))
     }
 
     /// Looks for the file of a table of petal's. One in a folder that petal may not enter is taken to
@@ -51,18 +59,34 @@ pub fn unseen(why: &str) -> String {
     format!("the database's address is this host's, but {why}")
 }
 
-/// The right to see the server's process and files here, for `petal check`; None at an address of another
+/// The rights to see the server's files and reads here, for `petal check`; none at an address of another
 /// host.
-pub fn right<T>(found: Option<Result<T, String>>) -> Option<Privilege> {
-    let why = found?.err();
-    Some(Privilege {
-        what: "place of the data".to_owned(),
+pub fn rights(found: Option<Result<OwnFiles, String>>) -> Vec<Privilege> {
+    let right = |what: &str, without: &str, why: Option<String>| Privilege {
+        what: what.to_owned(),
         is_granted: why.is_none(),
         is_needed: false,
-        without: "The device is then not seen: served by and the latency of its reads are unknown."
-            .to_owned(),
-        advice: why.map(|why| unseen(&why)).unwrap_or_default(),
-    })
+        without: without.to_owned(),
+        advice: why.unwrap_or_default(),
+    };
+    let place = |why: Option<String>| {
+        let without =
+            "The device is then not seen: served by and the latency of its reads are unknown.";
+        right("place of the data", without, why.map(|why| unseen(&why)))
+    };
+    match found {
+        None => Vec::new(),
+        Some(Err(why)) => vec![place(Some(why))],
+        Some(Ok(files)) => vec![
+            place(None),
+            right(
+                "reads of the server's processes",
+                "Reads of other programs may then be counted as the server's: served by is unknown unless the \
+                 time of a read shows it.",
+                files.why_reads_are_unseen(),
+            ),
+        ],
+    }
 }
 
 /// No process of this host is the server's.
@@ -74,10 +98,13 @@ mod tests {
 
     #[test]
     fn check_says_why_files_are_not_seen() {
-        assert_eq!(right::<()>(None), None);
-        assert!(right(Some(Ok(()))).unwrap().is_granted);
-        let missing = right::<()>(Some(Err("it hides".to_owned()))).unwrap();
+        assert_eq!(rights(None), []);
+        let own = OwnFiles { process: std::process::id() };
+        assert_eq!(rights(Some(Ok(own))).iter().filter(|right| right.is_granted).count(), 2);
+        let missing = rights(Some(Err("it hides".to_owned()))).remove(0);
         assert!(!missing.is_granted && missing.advice.ends_with("it hides"), "{missing:?}");
+        let gone = rights(Some(Ok(OwnFiles { process: u32::MAX }))).remove(1);
+        assert!(gone.advice.starts_with("run petal as root or as the server's user"), "{gone:?}");
     }
 
     #[test]

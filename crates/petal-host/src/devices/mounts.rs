@@ -13,7 +13,7 @@ use crate::files;
 pub(super) struct Mounts(Vec<Mount>);
 
 pub(super) struct Mount {
-    number: (u32, u32),
+    pub number: (u32, u32),
     /// The folder of the file system that is mounted.
     root: PathBuf,
     point: PathBuf,
@@ -61,6 +61,11 @@ impl Mounts {
             .or_else(|| self.above(path, |_| number.0 == 0))
     }
 
+    /// The mount that a path lies in, whatever the number of its file system.
+    pub fn deepest(&self, path: &Path) -> Option<&Mount> {
+        self.above(path, |_| true)
+    }
+
     /// The points of the mounts that are wanted by their number and source.
     pub fn points(&self, wanted: impl Fn((u32, u32), &Path) -> bool) -> Vec<PathBuf> {
         let mounts = self.0.iter().filter(|mount| wanted(mount.number, &mount.source));
@@ -74,6 +79,11 @@ impl Mounts {
 }
 
 impl Mount {
+    /// True if it is mounted in a folder below this one.
+    pub fn is_below(&self, folder: &Path) -> bool {
+        self.point != folder && self.point.starts_with(folder)
+    }
+
     pub fn is_memory(&self) -> bool {
         matches!(self.kind.as_str(), "tmpfs" | "ramfs" | "devtmpfs")
     }

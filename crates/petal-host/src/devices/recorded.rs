@@ -67,8 +67,19 @@ impl Recorded {
 
     /// The devices of files, if stat answers as `numbers` says for paths above them.
     pub fn find(&self, files: &[&str], numbers: &[(&str, (u32, u32))]) -> DataDevices {
-        let files: Vec<_> = files.iter().map(Into::into).collect();
-        find_under(self.roots(), &files, |path| {
+        self.find_for(files, &[], numbers)
+    }
+
+    /// The devices of the data's files and of a server's other files.
+    pub fn find_for(
+        &self,
+        data: &[&str],
+        others: &[&str],
+        numbers: &[(&str, (u32, u32))],
+    ) -> DataDevices {
+        let [data, others] =
+            [data, others].map(|files| files.iter().map(Into::into).collect::<Vec<_>>());
+        find_under(self.roots(), &data, &others, |path| {
             let (_, (major, minor)) = numbers.iter().find(|(known, _)| path == Path::new(known))?;
             Some(rustix::fs::makedev(*major, *minor))
         })

@@ -39,7 +39,34 @@ fn a_loop_device_lies_on_its_file_and_is_not_counted_twice() {
     assert_eq!((&*alone.name, &*alone.lies_on), ("loop0", &["/data/disk.img".to_owned()][..]));
     assert_eq!(alone.flushed_at, [(7, 0)]);
     let numbers = [IMAGE, DATA, ("/data/disk.img", (259, 2))];
-    assert_eq!(tree.find(&["/image/a", "/data/b"], &numbers).names(), ["nvme0n1p2"]);
+    let both = tree.find(&["/image/a", "/data/b"], &numbers);
+    assert_eq!(both.names(), ["nvme0n1p2"]);
+    let why = both.data_unseen.unwrap();
+    assert!(why.starts_with("loop0 and nvme0n1p2, on which it lies, both have data"), "{why}");
+}
+
+#[test]
+fn the_datas_own_device_is_counted_and_not_the_one_below_that_others_read() {
+    let tree = Recorded::named("nvme-partitions");
+    let numbers = [IMAGE, DATA, ("/data/disk.img", (259, 2)), SYSTEM];
+    let found = tree.find_for(&["/image/a"], &["/data/pg_wal"], &numbers);
+    assert_eq!((found.names(), below(&found)), (vec!["loop0".to_owned()], vec!["nvme0n1"]));
+    assert!(found.data_unseen.is_none() && found.unseen[0].contains("below loop0"), "{found:?}");
+    // A log on a loop device on the data's own device is counted there, a log elsewhere itself.
+    let found = tree.find_for(&["/data/b"], &["/image/log"], &numbers);
+    assert_eq!((found.names(), found.unseen), (vec!["nvme0n1p2".to_owned()], vec![]));
+    assert_eq!(tree.find_for(&["/image/a"], &["/log"], &numbers).names(), ["loop0", "nvme0n1p1"]);
+}
+
+#[test]
+fn a_file_system_in_a_folder_that_petal_may_not_enter_is_found_by_its_mount() {
+    let tree = Recorded::named("nvme-partitions");
+    let mounts = tree.text("proc/self/mountinfo");
+    let inside = "90 27 7:0 / /data/pg/space rw - ext4 /dev/loop0 rw\n";
+    tree.write("proc/self/mountinfo", &(mounts + inside));
+    let numbers = [DATA, ("/data/pg", (259, 2)), ("/data/disk.img", (259, 2))];
+    assert_eq!(tree.find(&["/data/pg/space/file"], &numbers).names(), ["loop0"]);
+    assert_eq!(tree.find(&["/data/pg/spaces"], &numbers).names(), ["nvme0n1p2"]);
 }
 
 #[test]
@@ -152,7 +179,7 @@ fn files_of_a_process_are_looked_for_among_its_own_mounts() {
         path if path == Path::new("/dev/sda2") => Some(rustix::fs::makedev(8, 2)),
         _ => None,
     };
-    let found = find_under(roots, &[file], number);
+    let found = find_under(roots, &[file], &[], number);
     assert_eq!(found.names(), ["sda2", "sdb"], "{found:?}");
     assert_eq!((&*found.counted[0].path, found.unseen.len()), (&*folder, 0));
 }

@@ -391,11 +391,6 @@ const ORACLE_EXCEPTIONS: Exceptions = &[
         "must be header with a database: the other checks are the device engine's",
         "Leave it out; db_block_checksum is the instance's own check.",
     ),
-    refused(
-        "PASSWORD_COMMAND",
-        "is for PostgreSQL, MySQL and MariaDB",
-        "Leave it out; give ORACLE_PASSWORD=@FILE, or a wallet.",
-    ),
     (
         "DATABASE_STATISTICS_TYPE",
         Support::Remark("awr needs a licence of the Diagnostics Pack; statspack must be installed"),
