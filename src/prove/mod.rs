@@ -77,6 +77,7 @@ pub fn prove(request: &Request<'_>, context: &WorkContext<'_>) -> Result<Proofs,
     watch_time(begin, &over, context)?;
     context.watch.phase("proving", PROMISES.len() as u64, ProgressUnit::Items);
     let mut proofs = Proofs::new(&request.settings);
+    proofs.name_server(engine.as_ref());
     let loaded = load(&subject, engine.as_ref());
     let is_loaded = loaded.proof.is_ok();
     proofs.all.push(loaded);

@@ -88,6 +88,12 @@ impl Proofs {
         }
     }
 
+    /// Names the server with its version, which the text needs also if the load fails.
+    pub fn name_server(&mut self, engine: &dyn Engine) {
+        let version = engine.server().and_then(|server| server.version().ok().flatten());
+        self.server = version.unwrap_or_else(|| self.server.clone());
+    }
+
     /// Takes the facts about the server, and the names that are to be hidden.
     pub fn describe(&mut self, engine: &dyn Engine) {
         let Ok((target, details)) = engine.describe(SCHEMAS, 1) else { return };

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 
 use crate::engine_postgres::load;
+use crate::oracle_wire::stand_in::{Release, StandIn};
 use crate::server_postgres::{Server, is_there};
 use crate::support::{Running, Workplace, count, findings, number};
 
@@ -137,6 +138,29 @@ fn a_server_is_counted_once_and_by_its_own_clock() {
     assert!(visited >= asked * 0.98 && visited < asked * 1.6, "{visited} for {asked} rows");
     assert!(!findings(&run).contains(&"other-load"), "{:?}", findings(&run));
     assert_eq!(count(&run, "/endpoints/0/sessions"), 8);
+}
+
+#[test]
+fn two_shares_on_the_stand_in_of_oracle_are_one_run() {
+    let (stand_in, work) = (StandIn::start(Release::Free23), Workplace::new());
+    let url = stand_in.url();
+    work.petal(["setup", "-s", "2", "--scale", "8M", "--db", &url]).exits(0);
+    let args = ["--db", &url, "-t", "2", "--update-pct", "25", "--work-loop", "100"];
+    for share in start(&work, 2, &args, &moment(10.0)) {
+        share.ends().exited(0);
+    }
+    let run = merge(&work, &folders(&work), 0);
+    assert_eq!((run["status"].as_str(), count(&run, "/sessions")), (Some("complete"), 4));
+    assert_eq!((count(&run, "/ops/total"), count(&run, "/ops/update")), (400, 100));
+    assert_eq!(run["rows"], run["rows_asked"]);
+    // The first share counted the commits of both.
+    assert_eq!(count(&run, "/counters/user commits"), 100);
+    let counted = [0, 1].map(|at| run["hosts"][at]["counts_database"].as_bool());
+    assert_eq!(counted, [Some(true), Some(false)]);
+    // petal does not ask Oracle for its clock.
+    assert_eq!(run["hosts"][1]["start"]["by"], "own_clock");
+    assert!(!findings(&run).contains(&"other-load"), "{:?}", findings(&run));
+    stand_in.understood_all();
 }
 
 #[test]

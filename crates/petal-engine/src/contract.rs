@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::HashSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
@@ -268,9 +269,21 @@ pub trait Server: Send + Sync {
         Ok(None)
     }
 
-    /// Blocks that the server counts as visited for each row that it finds by the index.
-    fn visits_of_a_row(&self) -> u64 {
-        1
+    /// Product and version, also without petal's data; `None` if the server cannot say it.
+    fn version(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
+
+    /// Fewest and most blocks that the server counts as visited for each row that a long SELECT finds by
+    /// the index. A leaf of the index may be visited again for each row.
+    fn visits_of_a_row(&self) -> RangeInclusive<f64> {
+        1.0..=2.5
+    }
+
+    /// Fewest and most bytes of redo for so many UPDATEs that change these bytes of random text; `None` if
+    /// that is not known.
+    fn redo_of_updates(&self, _updates: u64, _changed_bytes: u64) -> Option<RangeInclusive<u64>> {
+        None
     }
 
     /// Ends sessions that still work on petal's data there although petal gave their connections up. Only

@@ -86,7 +86,7 @@ pub fn describe(
     let get = |name: &str| settings.get(name).cloned().unwrap_or_default();
     let version = get("version");
     let target = Target {
-        product: if version.contains("MariaDB") { "MariaDB" } else { "MySQL" }.to_owned(),
+        product: product(&version).to_owned(),
         version,
         block_size: first.block_bytes.into(),
         cache_bytes: get("innodb_buffer_pool_size").parse().ok(),
@@ -156,6 +156,17 @@ pub fn durability(settings: &ServerSettings) -> Durability {
         durable: get(LOG) == "1",
         setting: names.map(|name| format!("{name}={}", get(name))).join(", "),
     }
+}
+
+fn product(version: &str) -> &'static str {
+    if version.contains("MariaDB") { "MariaDB" } else { "MySQL" }
+}
+
+/// Returns product and version.
+pub fn version(client: &mut Client) -> Result<String> {
+    let settings = settings(client)?;
+    let version = settings.get("version").map(String::as_str).unwrap_or_default();
+    Ok(format!("{} {version}", product(version)))
 }
 
 fn settings(client: &mut Client) -> Result<ServerSettings> {

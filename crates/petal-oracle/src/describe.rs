@@ -243,7 +243,7 @@ fn local_instance(admin: &mut Database) -> Option<LocalInstance> {
 }
 
 /// Returns the release with its update if the view has it (18c); else the base release.
-fn version(database: &mut Database) -> Result<String> {
+pub fn version(database: &mut Database) -> Result<String> {
     let mut rows = database.look_if_allowed("version_full");
     if rows.first().is_none_or(|row| cell(row, 0).is_empty()) {
         rows = database.look("asking for its version", "version")?;

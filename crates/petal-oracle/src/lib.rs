@@ -58,6 +58,7 @@ mod tns;
 mod work;
 
 use std::any::Any;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -418,6 +419,16 @@ impl Engine for Oracle {
 }
 
 impl Server for Oracle {
+    fn version(&self) -> Result<Option<String>> {
+        let version = describe::version(&mut self.connect_first()?)?;
+        Ok(Some(format!("{} {version}", self.support().product)))
+    }
+
+    /// The new text, and the old one in undo.
+    fn redo_of_updates(&self, _: u64, changed_bytes: u64) -> Option<RangeInclusive<u64>> {
+        Some(changed_bytes * 12 / 10..=changed_bytes * 4)
+    }
+
     fn endpoints(&self) -> u32 {
         self.endpoints.len() as u32
     }

@@ -125,6 +125,13 @@ pub fn describe(
     Ok((target, details))
 }
 
+/// Returns product and version.
+pub fn version(client: &mut Client) -> Result<String> {
+    let sql = "SELECT pg_catalog.current_setting('server_version')";
+    let version: String = client.ask_value("asking for its version", sql, &[])?;
+    Ok(format!("{PRODUCT} {version}"))
+}
+
 fn settings(client: &mut Client) -> Result<BTreeMap<String, String>> {
     // pg_settings leaves out settings that a role may not see.
     let names: Vec<&str> = SETTINGS.iter().copied().chain(["server_version"]).collect();

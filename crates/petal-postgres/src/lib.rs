@@ -62,6 +62,7 @@ mod waits;
 mod work;
 
 use std::any::Any;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -385,6 +386,20 @@ SELECT pg_catalog.set_config('synchronous_commit', 'local', false)
 WHERE pg_catalog.current_setting('synchronous_commit') NOT IN ('off', 'local')";
 
 impl Server for Postgres {
+    fn version(&self) -> Result<Option<String>> {
+        describe::version(&mut self.first()?.connect_to_look("petal prove")?).map(Some)
+    }
+
+    /// The row's block; a leaf of the index has hundreds of entries.
+    fn visits_of_a_row(&self) -> RangeInclusive<f64> {
+        1.0..=1.9
+    }
+
+    /// The new text, and an image of each block that is changed for the first time after a checkpoint: 1.4.
+    fn redo_of_updates(&self, _: u64, changed_bytes: u64) -> Option<RangeInclusive<u64>> {
+        Some(changed_bytes * 95 / 100..=changed_bytes * 19 / 10)
+    }
+
     fn serve(&self, caller: &Caller) -> bool {
         self.servers.all.iter().for_each(|endpoint| endpoint.state.serve(caller));
         true

@@ -11,23 +11,21 @@ use petal_workload::seat::{Role, Seat};
 
 use super::data::without_room;
 use super::{
-    EXECUTE, Of as _, PromiseResult, Provable, ROWS, SCAN_ROWS, SCHEMAS, UNIT, choose, execute,
-    figure, held, hold, operation, seat, workload,
+    EXECUTE, Of as _, PromiseResult, Provable, ROWS, UNIT, Unproved, choose, execute, figure, held,
+    hold, operation, seat, workload,
 };
 
 const COUNTERS: &str = "Engine::read_counters";
-/// Statements that a server may commit when petal opens a session or reads counters.
-const OWN_STATEMENTS: u64 = 20;
-/// Time in which petal does nothing, to count the work of others.
+/// Shortest and longest time in which petal does nothing, to count the work of others.
 const IDLE: Duration = Duration::from_millis(300);
+const IDLE_MAX: Duration = Duration::from_secs(10);
 /// Times after which a server of PostgreSQL 14 and before has counted a session that still works.
 const LATE: Duration = Duration::from_millis(600);
 const LATE_TRIES: u32 = 4;
-/// Others' work may be so many times more while petal works.
-const OTHERS_RISE: f64 = 2.0;
-/// Most visits that are counted for ten that a long SELECT needs: an index entry may be visited again for
-/// each row. Three times as many as there are would be more.
-const VISITS_OF_TEN_MAX: u64 = 25;
+/// Times that work is tried if the server counts too much.
+const TRIES: usize = 3;
+/// A wrong counter is wrong by the same factor each time; others' work comes and goes.
+const SAME_FACTOR: f64 = 1.2;
 
 fn counters(engine: &dyn Engine) -> PromiseResult<Vec<Counters>> {
     engine.read_counters(true).of(COUNTERS)
@@ -38,69 +36,164 @@ fn sum(counters: &[Counters]) -> IoCounts {
     sums.reduce(|sum, other| sum.plus(&other)).unwrap_or_default()
 }
 
-/// Commits and other figures that a server counts for others, and for petal's reads.
-pub struct Surroundings {
+/// A figure of the server's counters.
+type Figure = Box<dyn Fn(&[Counters]) -> Option<u64>>;
+
+type IoFigure = fn(&IoCounts) -> Option<u64>;
+
+/// The figure that is the sum of all endpoints.
+pub fn of_all(figure: IoFigure) -> Figure {
+    Box::new(move |counters| figure(&sum(counters)))
+}
+
+/// A figure that the server counted during petal's work, and its range if nobody else works there.
+pub struct CountedFigure {
+    pub what: String,
+    pub figure: Figure,
+    pub is: Option<u64>,
+    pub least: u64,
+    pub most: u64,
+}
+
+impl CountedFigure {
+    fn words(&self) -> String {
+        let Self { what, is, least, most, .. } = self;
+        format!("the server counts {} {what}; right are {least} to {most}", figure(*is))
+    }
+}
+
+/// Petal's work, and the figures that the server counted for it.
+pub struct CountedWork<T> {
+    pub result: T,
+    pub seconds: f64,
+    pub figures: Vec<CountedFigure>,
+}
+
+/// The server's counters at both ends of a time in which petal does nothing.
+struct IdleTime {
+    ends: [Vec<Counters>; 2],
+    seconds: f64,
+}
+
+impl IdleTime {
+    fn pass(engine: &dyn Engine, time: Duration) -> PromiseResult<Self> {
+        let (before, begin) = (counters(engine)?, Instant::now());
+        std::thread::sleep(time);
+        let ends = [before, counters(engine)?];
+        Ok(Self { ends, seconds: begin.elapsed().as_secs_f64() })
+    }
+
+    /// Others' part of a figure each second.
+    fn per_second(&self, figure: &Figure) -> f64 {
+        let [before, after] = &self.ends;
+        let more = figure(after).zip(figure(before)).map(|(now, then)| now.saturating_sub(then));
+        more.unwrap_or(0) as f64 / self.seconds
+    }
+}
+
+/// What a server counts for others, and for petal's reads.
+pub struct Surroundings<'a> {
+    /// The server to ask for others' work; `None` if petal is alone there.
+    engine: Option<&'a dyn Engine>,
     /// True if a SELECT is a commit, too.
     reads_commit: bool,
-    idle: IoCounts,
-    idle_s: f64,
     is_shared: bool,
 }
 
-impl Surroundings {
-    pub fn look(subject: &dyn Provable, engine: &dyn Engine) -> PromiseResult<Self> {
-        const READS: usize = 20;
-        let reads = choose(&workload(), seat(1, 1, Role::Reader), READS);
-        read_all(engine, &reads)?;
-        let (before, begin) = (sum(&counters(engine)?), Instant::now());
-        std::thread::sleep(IDLE);
-        let idle = sum(&counters(engine)?);
-        let idle_s = begin.elapsed().as_secs_f64();
-        read_all(engine, &reads)?;
-        let read = sum(&counters(engine)?).since(&idle);
-        let reads_commit = read.commits.unwrap_or(0) >= READS as u64;
+impl<'a> Surroundings<'a> {
+    pub fn look(subject: &dyn Provable, engine: Option<&'a dyn Engine>) -> PromiseResult<Self> {
+        const READS: usize = 100;
         let is_shared = subject.is_shared();
-        Ok(Self { reads_commit, idle: idle.since(&before), idle_s, is_shared })
-    }
-
-    /// True if others work there: their part of a figure is unknown, and no upper bound is asked.
-    fn has_others(&self) -> bool {
-        self.is_shared
-            || self.idle.commits > Some(OWN_STATEMENTS)
-            || self.idle.logical_reads > Some(ROWS)
-    }
-
-    /// An upper bound, with a little work of others in this time; `None` if they work there.
-    fn bound(&self, most: u64, idle: Option<u64>, seconds: f64) -> Option<u64> {
-        let others = idle.unwrap_or(0) as f64 * seconds / self.idle_s * OTHERS_RISE;
-        (!self.has_others()).then_some(most + others.ceil() as u64)
-    }
-
-    /// The most commits for so many UPDATEs and reads in this time, with sessions that are opened and
-    /// counters that are read.
-    pub fn commits_max(&self, updates: u64, reads: u64, looks: u64, seconds: f64) -> Option<u64> {
-        let own = match self.reads_commit {
-            true => reads + looks * OWN_STATEMENTS,
-            // Fewer than twice as many: sessions are opened and counters read, in each second once.
-            false => {
-                updates.saturating_sub(1) + (seconds as u64).saturating_sub(10) * OWN_STATEMENTS
-            }
+        let alone = Self { engine: None, reads_commit: false, is_shared };
+        let Some(engine) = engine.filter(|_| !subject.is_alone()) else { return Ok(alone) };
+        let reads = choose(&workload(), seat(1, 1, Role::Reader), READS + 1);
+        let commits_of = |reads: &[Operation]| -> PromiseResult<u64> {
+            let before = sum(&counters(engine)?);
+            read_all(engine, reads)?;
+            Ok(sum(&counters(engine)?).since(&before).commits.unwrap_or(0))
         };
-        self.bound(updates + own, self.idle.commits, seconds)
+        let others_per_s = IdleTime::pass(engine, IDLE)?.per_second(&of_all(|io| io.commits));
+        let mut reads_commit = true;
+        for _ in 0..TRIES {
+            let one = commits_of(&reads[..1])?;
+            let (begin, all) = (Instant::now(), commits_of(&reads)?);
+            // A server may count some statements late. Others' commits could look like those of reads.
+            let others = others_per_s * begin.elapsed().as_secs_f64();
+            reads_commit &= all >= one + READS as u64 / 2 && others <= READS as f64 / 4.0;
+        }
+        Ok(Self { engine: Some(engine), reads_commit, is_shared })
     }
-}
 
-/// Fails unless a figure of the server's is in its range.
-pub fn within(what: &str, is: Option<u64>, least: u64, most: Option<u64>) -> PromiseResult<()> {
-    let is_within = is.is_some_and(|is| is >= least && most.is_none_or(|most| is <= most));
-    let (is, bound) = (figure(is), upper(most));
-    hold!(COUNTERS, is_within, "the server counts {is} {what}; right are {least} to {bound}");
-    Ok(())
-}
+    /// Commits that the server counts for so many UPDATEs and reads. Sessions that are opened and
+    /// counters that are read commit, too, but far less.
+    pub fn commits(&self, what: &str, is: Option<u64>, updates: u64, reads: u64) -> CountedFigure {
+        let least = updates + if self.reads_commit { reads * 9 / 10 } else { 0 };
+        CountedFigure {
+            what: what.to_owned(),
+            figure: of_all(|io| io.commits),
+            is,
+            least,
+            most: self.most_of(least),
+        }
+    }
 
-/// An upper bound in words.
-pub fn upper(most: Option<u64>) -> String {
-    most.map_or("any number, because others work there".to_owned(), |most| most.to_string())
+    /// Fewer than twice as many; no more if petal is alone.
+    fn most_of(&self, least: u64) -> u64 {
+        if self.engine.is_some() { 2 * least - 1 } else { least }
+    }
+
+    /// Fails unless all figures of petal's work are in their ranges. If one is above, petal tries again
+    /// and counts others' work in an idle time that is as long: only the same excess each time is the
+    /// server's.
+    pub fn agree<T>(
+        &self,
+        mut work: impl FnMut() -> PromiseResult<CountedWork<T>>,
+    ) -> PromiseResult<T> {
+        let mut factors = BTreeMap::<String, Vec<f64>>::new();
+        let mut last = String::new();
+        for _ in 0..TRIES {
+            let before = self.engine.map(|engine| IdleTime::pass(engine, IDLE)).transpose()?;
+            let CountedWork { result, seconds, figures } = work()?;
+            for counted in &figures {
+                let is_enough = counted.is.is_some_and(|is| is >= counted.least);
+                hold!(COUNTERS, is_enough, "{}", counted.words());
+            }
+            let above = figures.iter().filter(|counted| counted.is > Some(counted.most));
+            let above: Vec<&CountedFigure> = above.collect();
+            if above.is_empty() || self.is_shared {
+                return Ok(result);
+            }
+            let Some((engine, before)) = self.engine.zip(before) else {
+                let words: Vec<String> = above.iter().map(|counted| counted.words()).collect();
+                return Err(Unproved::Broken { item: COUNTERS, seen: words.join("; ") });
+            };
+            let time = Duration::from_secs_f64(seconds).clamp(IDLE, IDLE_MAX);
+            let after = IdleTime::pass(engine, time)?;
+            for counted in above {
+                let others = [&before, &after].map(|idle| idle.per_second(&counted.figure));
+                let others_per_s = others[0].max(others[1]);
+                let (is, others) = (counted.is.unwrap_or(0) as f64, others_per_s * seconds);
+                // More work of others than that, and its own rise would look like a wrong counter.
+                let is_little = others <= counted.most as f64 / 2.0;
+                if is_little && is > counted.most as f64 + others {
+                    let factor = (is - others) / counted.least.max(1) as f64;
+                    factors.entry(counted.what.clone()).or_default().push(factor);
+                }
+                let words = counted.words();
+                last = format!("{words}, and {others_per_s:.0} a second while petal is idle");
+            }
+        }
+        let is_same = |factors: &Vec<f64>| {
+            let least = factors.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = factors.iter().copied().fold(0.0, f64::max);
+            factors.len() == TRIES && most < least * SAME_FACTOR
+        };
+        hold!(COUNTERS, !factors.values().any(is_same), "{last}; {TRIES} times by the same factor");
+        Err(Unproved::Refused(format!(
+            "others work there, and hide petal's part: {last}; prove again while they rest, or on a \
+             server without them"
+        )))
+    }
 }
 
 /// Reads in a session that ends, so that a server which counts in its own time has counted all.
@@ -111,22 +204,33 @@ fn read_all(engine: &dyn Engine, reads: &[Operation]) -> PromiseResult<()> {
     engine.quiesce().of(COUNTERS)
 }
 
-/// Fails if a long SELECT visits fewer blocks than rows, or far more.
-fn visits_agree(engine: &dyn Engine, around: &Surroundings) -> PromiseResult<()> {
-    let all = [operation(Kind::Select, 1, 1, ROWS); 4];
+/// Fails if long SELECTs visit fewer blocks than rows or far more, or read far more than they visit.
+fn visits_agree(engine: &dyn Engine, around: &Surroundings<'_>) -> PromiseResult<()> {
+    const LONG: u64 = 4;
+    let all = [operation(Kind::Select, 1, 1, ROWS); LONG as usize];
     read_all(engine, &all[..1])?;
-    let (before, begin) = (sum(&counters(engine)?), Instant::now());
-    read_all(engine, &all)?;
-    let visits = sum(&counters(engine)?).since(&before).logical_reads;
-    if visits.is_none() {
-        return Ok(());
-    }
-    let rows = ROWS * all.len() as u64;
-    let of_a_row = engine.server().map_or(1, |server| server.visits_of_a_row());
-    let seconds = begin.elapsed().as_secs_f64();
-    let most = rows * of_a_row * VISITS_OF_TEN_MAX / 10;
-    let most = around.bound(most, around.idle.logical_reads, seconds);
-    within(&format!("visits of {rows} rows in long SELECTs"), visits, rows, most)
+    let rows = ROWS * LONG;
+    let of_a_row = engine.server().map_or(1.0..=2.5, |server| server.visits_of_a_row());
+    let most = (rows as f64 * of_a_row.end()) as u64;
+    // Each row's block, leaves of the index, and once the data that a server reads ahead.
+    let read_most = rows + rows / 4 + ROWS;
+    let figures: [(&str, IoFigure, u64, u64); 3] = [
+        ("visits", |io| io.logical_reads, (rows as f64 * of_a_row.start()) as u64, most),
+        ("physical reads", |io| io.physical_read_blocks, 0, read_most),
+        ("read requests", |io| io.physical_read_requests, 0, read_most),
+    ];
+    around.agree(|| {
+        let (before, begin) = (sum(&counters(engine)?), Instant::now());
+        read_all(engine, &all)?;
+        let io = sum(&counters(engine)?).since(&before);
+        let figures = figures.into_iter().filter_map(|(what, figure, least, most)| {
+            let (what, is) = (format!("{what} for {rows} rows in long SELECTs"), figure(&io));
+            is?;
+            Some(CountedFigure { what, figure: of_all(figure), is, least, most })
+        });
+        let seconds = begin.elapsed().as_secs_f64();
+        Ok(CountedWork { result: (), seconds, figures: figures.collect() })
+    })
 }
 
 /// Fails if a figure vanished or fell.
@@ -150,12 +254,43 @@ fn grew(now: &[Counters], before: &[Counters]) -> PromiseResult<()> {
     Ok(())
 }
 
+/// UPDATEs and reads of four sessions, and rows that all of them visit.
+const UPDATES: u64 = 480;
+const READS: u64 = 760;
+const VISITED: u64 = {
+    let unit = UNIT as u64;
+    4 * (120 * (unit / 2) + 162 * unit + 9 * unit)
+};
+
 pub fn counters_only_grow_and_agree_with_the_work(subject: &dyn Provable) -> PromiseResult {
-    const UPDATES: u64 = 480;
     let engine = subject.open().of(COUNTERS)?;
     let engine = engine.as_ref();
-    let around = Surroundings::look(subject, engine)?;
-    let (opening, begin) = (counters(engine)?, Instant::now());
+    let around = Surroundings::look(subject, Some(engine))?;
+    let work = around.agree(|| {
+        let begin = Instant::now();
+        let work = four_sessions(engine)?;
+        let seconds = begin.elapsed().as_secs_f64();
+        let commits = around.commits("commits", work.commits, UPDATES, READS);
+        Ok(CountedWork { result: work, seconds, figures: vec![commits] })
+    })?;
+    if let Some(logical) = work.logical_reads {
+        hold!(COUNTERS, logical >= VISITED, "{VISITED} rows, the server counts {logical} visits");
+    }
+    visits_agree(engine, &around).or_else(|unproved| {
+        // Replaced rows that settling removes were held by nobody.
+        engine.settle(&Silent, &subject.stop()).of(COUNTERS)?;
+        Err(without_room(engine, unproved))
+    })?;
+    let named = IoCounts::NAMES.into_iter().zip(work.each());
+    let named = named.filter_map(|(name, value)| Some(format!("{name} {}", value?)));
+    let server: Vec<String> = named.collect();
+    let server = server.join(", ");
+    held(format!("petal: {UPDATES} commits, {VISITED} rows; the server: {server}"))
+}
+
+/// Sessions that work one after another; returns the server's counts of them. No count may fall.
+fn four_sessions(engine: &dyn Engine) -> PromiseResult<IoCounts> {
+    let opening = counters(engine)?;
     let mut last = opening.clone();
     for round in 0..4u32 {
         let home = seat(round + 1, round % 2 + 1, Role::Mixed);
@@ -185,78 +320,52 @@ pub fn counters_only_grow_and_agree_with_the_work(subject: &dyn Provable) -> Pro
         last = now;
     }
     engine.quiesce().of(COUNTERS)?;
-    let work = sum(&counters(engine)?).since(&sum(&opening));
-    // Each round opens a session and reads counters twice.
-    let seconds = begin.elapsed().as_secs_f64();
-    let most = match subject.is_alone() {
-        true => Some(UPDATES),
-        false => around.commits_max(UPDATES, 760, 4 * 3 + 2, seconds),
-    };
-    within("commits", Some(work.commits.unwrap_or(0)), UPDATES, most)?;
-    let unit = u64::from(UNIT);
-    let visited = 4 * (120 * (unit / 2) + 162 * unit + 9 * unit);
-    if let Some(logical) = work.logical_reads {
-        hold!(COUNTERS, logical >= visited, "{visited} rows, the server counts {logical} visits");
-    }
-    if let Some(redo) = work.redo_bytes {
-        // At most an image of each block and each changed row: a server may log whole blocks once after a
-        // checkpoint, also when a read cleans them.
-        let blocks = u64::from(SCHEMAS) * (ROWS + SCAN_ROWS) + 2 * UPDATES * unit / 2;
-        let most = blocks * u64::from(subject.plan(1).block_size);
-        let most = around.bound(most, around.idle.redo_bytes, seconds);
-        within("bytes of redo", Some(redo), UPDATES * 100, most)?;
-    }
-    visits_agree(engine, &around).or_else(|unproved| {
-        // Replaced rows that settling removes were held by nobody.
-        engine.settle(&Silent, &subject.stop()).of(COUNTERS)?;
-        Err(without_room(engine, unproved))
-    })?;
-    let named = IoCounts::NAMES.into_iter().zip(work.each());
-    let named = named.filter_map(|(name, value)| Some(format!("{name} {}", value?)));
-    let server: Vec<String> = named.collect();
-    let (server, most) = (server.join(", "), upper(most));
-    held(format!(
-        "petal: {UPDATES} commits, {visited} rows; the server, at most {most} commits: {server}"
-    ))
+    Ok(sum(&counters(engine)?).since(&sum(&opening)))
 }
 
 /// Work at one endpoint counts nothing at the others.
 pub fn counters_are_of_their_own_endpoint(subject: &dyn Provable) -> PromiseResult {
     let engine = subject.open().of(COUNTERS)?;
     let engine = engine.as_ref();
-    let commits = || -> PromiseResult<Vec<u64>> {
-        let counts = counters(engine)?.into_iter().map(|endpoint| endpoint.io.commits);
-        let counts: Option<Vec<u64>> = counts.collect();
-        hold!(COUNTERS, counts.is_some(), "commits are unknown");
-        Ok(counts.unwrap_or_default())
-    };
-    const UPDATES: u64 = 100;
+    let commits = |counters: &[Counters], at: usize| counters.get(at).and_then(|it| it.io.commits);
+    const UPDATES: u64 = 200;
     let many = Workload { update_pct: 100, ..workload() };
     let updates = choose(&many, seat(1, 1, Role::Mixed), UPDATES as usize);
-    let around = Surroundings::look(subject, engine)?;
-    let (all, counted) = (endpoints(engine), commits()?.len() as u32);
+    let around = Surroundings::look(subject, Some(engine))?;
+    let (all, counted) = (endpoints(engine), counters(engine)?.len() as u32);
     hold!("Server::endpoints", all == counted, "{all} endpoints, {counted} are counted");
+    let most = around.most_of(UPDATES);
     let mut seen = Vec::new();
     for endpoint in 0..all {
-        let (before, begin) = (commits()?, Instant::now());
-        let home = Seat { endpoint, ..seat(1, 1, Role::Mixed) };
-        execute(engine.connect(home).of(EXECUTE)?.as_mut(), &updates, EXECUTE)?;
-        engine.quiesce().of(COUNTERS)?;
-        for (at, (now, before)) in (0..).zip(commits()?.into_iter().zip(before)) {
-            let more = now.saturating_sub(before);
-            let most = around.commits_max(UPDATES, 0, 3, begin.elapsed().as_secs_f64());
-            let is_right = match at == endpoint {
-                true => more >= UPDATES && most.is_none_or(|most| more <= most),
-                false => more < UPDATES,
-            };
-            let words = format!(
-                "{UPDATES} commits at endpoint {endpoint}, endpoint {at} counts {more} (at most {} \
-                 there)",
-                upper(most)
-            );
-            hold!("Server::endpoints", is_right, "{words}");
-            seen.push(words);
-        }
+        let counted = around.agree(|| {
+            let (before, begin) = (counters(engine)?, Instant::now());
+            let home = Seat { endpoint, ..seat(1, 1, Role::Mixed) };
+            execute(engine.connect(home).of(EXECUTE)?.as_mut(), &updates, EXECUTE)?;
+            engine.quiesce().of(COUNTERS)?;
+            let now = counters(engine)?;
+            let figures: Vec<CountedFigure> = (0..all)
+                .map(|at| {
+                    let index = at as usize;
+                    let is = commits(&now, index).zip(commits(&before, index));
+                    let (least, most) =
+                        if at == endpoint { (UPDATES, most) } else { (0, UPDATES - 1) };
+                    CountedFigure {
+                        what: format!("commits at endpoint {at} for {UPDATES} at {endpoint}"),
+                        figure: Box::new(move |counters| commits(counters, index)),
+                        is: is.map(|(now, then)| now.saturating_sub(then)),
+                        least,
+                        most,
+                    }
+                })
+                .collect();
+            let result: Vec<String> = figures.iter().map(CountedFigure::words).collect();
+            let seconds = begin.elapsed().as_secs_f64();
+            Ok(CountedWork { result: result.join("; "), seconds, figures })
+        });
+        seen.push(counted.map_err(|unproved| match unproved {
+            Unproved::Broken { seen, .. } => Unproved::Broken { item: "Server::endpoints", seen },
+            other => other,
+        })?);
     }
     held(seen.join("; "))
 }

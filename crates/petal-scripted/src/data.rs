@@ -29,7 +29,7 @@ const MARK: &[u8; 16] = b"petal, scripted\n";
 const HEADER_BYTES: usize = MARK.len() + 4 * 8;
 const KEY_BYTES: usize = 8;
 /// Bytes of an UPDATE in the log: stamp, first key, number of rows.
-const RECORD_BYTES: usize = 24;
+pub const RECORD_BYTES: usize = 24;
 /// Key of a deleted row.
 const DELETED: u64 = u64::MAX;
 /// Number of rows between two checks for a stop.

@@ -1,14 +1,15 @@
 //! The scripted engine with one lie: all else is left to the honest one.
 
 use std::any::Any;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::Scripted;
 use super::data::{self, IN_ORDER};
 use super::lies::Lie;
+use super::{Scripted, others_at};
 use petal_engine::in_use::{DataUse, Unshared};
 use petal_engine::{
     Batch, Cancel, Engine, EngineError, LoadPlan, LoadSummary, Needs, Outcome, Outcomes, Placement,
@@ -51,6 +52,8 @@ impl Liar {
     }
 }
 
+/// Commits each second that a liar says are others'.
+const OTHERS_PER_S: u64 = 20;
 /// Planned bytes of a block for each byte that it has.
 const SMALLER: u32 = 2;
 
@@ -167,6 +170,16 @@ impl Engine for Liar {
                 Lie::VisitsCountThrice => {
                     io.logical_reads = io.logical_reads.map(|reads| reads * 3)
                 }
+                Lie::VisitsCountTwice => io.logical_reads = io.logical_reads.map(|reads| reads * 2),
+                Lie::PhysicalReadsCountTwice => {
+                    io.physical_read_blocks = io.physical_read_blocks.map(|reads| reads * 2);
+                }
+                Lie::CommitsCountTwiceAmongOthers => {
+                    let others = others_at(OTHERS_PER_S, 0).0;
+                    io.commits = io.commits.map(|commits| commits * 2 + others);
+                }
+                Lie::RedoCountsThrice => io.redo_bytes = io.redo_bytes.map(|redo| redo * 3),
+                Lie::RedoCountsAThird => io.redo_bytes = io.redo_bytes.map(|redo| redo / 3),
                 Lie::CountsFall if snapshot % 2 == 1 => io.commits = Some(0),
                 Lie::CountsOthersWork => io.commits = Some(COMMITS.load(Ordering::Relaxed)),
                 _ => {}
@@ -214,6 +227,14 @@ impl Engine for Liar {
 }
 
 impl Server for Liar {
+    fn visits_of_a_row(&self) -> RangeInclusive<f64> {
+        self.honest.visits_of_a_row()
+    }
+
+    fn redo_of_updates(&self, updates: u64, changed_bytes: u64) -> Option<RangeInclusive<u64>> {
+        self.honest.redo_of_updates(updates, changed_bytes)
+    }
+
     fn endpoints(&self) -> u32 {
         if self.is(Lie::EndpointsAreOne) { 2 } else { self.honest.endpoints() }
     }

@@ -16,13 +16,14 @@ mod session;
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use self::data::{SchemaFolder, ScriptedFormat};
+use self::data::{RECORD_BYTES, SchemaFolder, ScriptedFormat};
 use self::liar::Liar;
 use self::lies::Lie;
 use self::session::ScriptedSession;
@@ -59,6 +60,9 @@ pub struct Script {
     pub snapshot_fails: bool,
     /// First snapshot of the counters that panics, from 0.
     pub snapshot_panics_from: Option<u64>,
+    /// Commits, and as many reads, of others each second, always and in some seconds.
+    pub others_per_s: u64,
+    pub bursts_per_s: u64,
     /// Promise that it breaks.
     pub lie: Option<Lie>,
     /// Record of every session's operations, in their order.
@@ -69,6 +73,20 @@ pub struct Script {
 fn folder_path(settings: &Settings) -> String {
     let suffix = data_name().trim_start_matches("petal");
     format!("{}{suffix}", settings.db.rest.trim_end_matches('/'))
+}
+
+/// Work of others since this process began: that many each second, and in some seconds more.
+fn others_at(per_s: u64, in_burst_per_s: u64) -> (u64, u64) {
+    static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    let ms = BEGIN.elapsed().as_millis() as u64;
+    // Two seconds of work after one, two or three of rest, so that no two intervals are alike.
+    let (mut at, mut rest, mut worked_ms) = (0, 1000, 0);
+    while at < ms {
+        worked_ms += ms.saturating_sub(at + rest).min(2000);
+        at += rest + 2000;
+        rest = rest % 3000 + 1000;
+    }
+    (ms * per_s / 1000, worked_ms * in_burst_per_s / 1000)
 }
 
 /// Operations by session.
@@ -99,6 +117,14 @@ impl Script {
                 "load_us" => &mut script.load,
                 "lie" => {
                     script.lie = Lie::named(value);
+                    continue;
+                }
+                "others_per_s" | "bursts_per_s" => {
+                    let others = match key.as_str() {
+                        "others_per_s" => &mut script.others_per_s,
+                        _ => &mut script.bursts_per_s,
+                    };
+                    *others = value.parse().unwrap_or(0);
                     continue;
                 }
                 "panic_at" => {
@@ -174,9 +200,11 @@ impl Scripted {
     }
 
     fn counters(&self) -> Counters {
-        let reads = self.totals.reads.load(Ordering::Relaxed);
+        let (steady, bursts) = others_at(self.script.others_per_s, self.script.bursts_per_s);
+        let others = steady + bursts;
+        let reads = self.totals.reads.load(Ordering::Relaxed) + others;
         let writes = self.totals.writes.load(Ordering::Relaxed);
-        let commits = self.totals.commits.load(Ordering::Relaxed);
+        let commits = self.totals.commits.load(Ordering::Relaxed) + others;
         let block_size = u64::from(SCRIPTED.block_size_default);
         let latencies = self.totals.read_latencies.lock().clone();
         Counters {
@@ -190,7 +218,7 @@ impl Scripted {
                 physical_write_requests: Some(writes),
                 physical_write_bytes: Some(writes * block_size),
                 log_read_blocks: None,
-                redo_bytes: None,
+                redo_bytes: Some(commits * RECORD_BYTES as u64),
                 commits: Some(commits),
                 log_syncs: Some(commits),
             },
@@ -309,6 +337,15 @@ impl Engine for Scripted {
 }
 
 impl Server for Scripted {
+    fn visits_of_a_row(&self) -> RangeInclusive<f64> {
+        1.0..=1.0
+    }
+
+    fn redo_of_updates(&self, updates: u64, _: u64) -> Option<RangeInclusive<u64>> {
+        let redo = updates * RECORD_BYTES as u64;
+        Some(redo..=redo)
+    }
+
     fn hold_rows(&self, schema: u32) -> Result<Option<Box<dyn Any>>> {
         let lock = data::open(self.folder()?, schema)?.lock();
         let lock = lock.map_err(|error| EngineError::Environment(error.to_string()))?;

@@ -44,6 +44,11 @@ lies! {
     CountsTwice: "Engine::read_counters";
     CountsHalf: "Engine::read_counters";
     CountsReadsTwice: "Engine::read_counters";
+    PhysicalReadsCountTwice: "Engine::read_counters";
+    CommitsCountTwiceAmongOthers: "Engine::read_counters";
+    VisitsCountTwice: "Engine::read_counters";
+    RedoCountsThrice: "Engine::read_counters";
+    RedoCountsAThird: "Engine::read_counters";
     CountsFall: "Engine::read_counters";
     ReadsCommitAndCountThrice: "Engine::read_counters";
     VisitsCountThrice: "Engine::read_counters";

@@ -14,6 +14,8 @@ use crate::support::check_docs;
 const BEGIN: &str = "<!-- Lies: written by a test. -->\n";
 const END: &str = "<!-- End of the lies. -->\n";
 const WORKERS: usize = 4;
+/// Lies that `petal prove` finds alone: other tests write the log of the suite's servers meanwhile.
+const OF_PROVE: [Lie; 2] = [Lie::RedoCountsThrice, Lie::RedoCountsAThird];
 
 /// True if the case fails on the lie, with the name of its promise.
 fn finds(case: &str, lie: Lie) -> bool {
@@ -44,12 +46,13 @@ fn every_lie_is_found_and_its_promise_named() {
 /// The list of each case's lies, as the page has it; `list` is the earlier one.
 fn found_lies(list: &str) -> String {
     let earlier = named_cases(list);
-    let (queue, found) = (Mutex::new(Lie::ALL.iter()), Mutex::new(Vec::new()));
+    let all: Vec<Lie> = Lie::ALL.iter().copied().filter(|lie| !OF_PROVE.contains(lie)).collect();
+    let (queue, found) = (Mutex::new(all.into_iter()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 loop {
-                    let Some(&lie) = queue.lock().unwrap().next() else { return };
+                    let Some(lie) = queue.lock().unwrap().next() else { return };
                     let named = earlier.get(lie.words().as_str()).copied();
                     found.lock().unwrap().push((lie, finder(lie, named)));
                 }

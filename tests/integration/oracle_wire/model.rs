@@ -289,7 +289,8 @@ impl World {
             rows += 1;
         }
         self.count("session logical reads", rows + 1);
-        self.count("redo size", rows * 400 + 200);
+        // The new columns and the old ones in undo.
+        self.count("redo size", rows * (300 * texts.len() as u64 + 200) + 200);
         self.read_blocks(rows);
         if self.is_cold {
             self.count("physical writes", rows);
