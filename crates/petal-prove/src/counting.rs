@@ -91,7 +91,7 @@ impl IdleTime {
     }
 }
 
-/// What a server counts for others, and for petal's reads.
+/// Commits of others, and of petal's reads, among those of a server.
 pub struct Surroundings<'a> {
     /// The server to ask for others' work; `None` if petal is alone there.
     engine: Option<&'a dyn Engine>,
