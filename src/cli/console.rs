@@ -38,8 +38,8 @@ const REDRAW_EVERY: Duration = Duration::from_millis(250);
 const END_LIMIT: Duration = Duration::from_secs(5);
 /// Longest wait of a result for earlier messages.
 const ORDER_LIMIT: Duration = Duration::from_secs(1);
-/// Columns of a run's bar with its time and the spaces before them.
-const BAR_COLUMNS: usize = 20;
+/// Columns of a run's bar with the space before it.
+const BAR_COLUMNS: usize = 13;
 
 #[derive(Clone)]
 pub struct Console {
@@ -386,7 +386,8 @@ impl Watch for Console {
         state.phase = None;
         self.live.iter().for_each(|live| live.phase(None));
         if let Some(bar) = &state.bar {
-            let template = "{wide_msg} {bar:12} {elapsed}";
+            // The line's one clock is the time left.
+            let template = "{wide_msg} {bar:12}";
             if let Ok(style) = ProgressStyle::with_template(template) {
                 bar.set_style(style);
             }

@@ -64,6 +64,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             command: CommandKind::Sweep,
             flags: BTreeMap::new(),
             environment: &|_| None,
+            variables: &Vec::new,
             conf: None,
             directory: None,
             schemas: Some(SCHEMAS),

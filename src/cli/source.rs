@@ -87,6 +87,7 @@ pub fn sources(
         command,
         flags,
         environment: &read::process_environment,
+        variables: &read::process_variables,
         // Only some commands have it.
         conf: matches.try_get_one::<PathBuf>("conf").ok().flatten().cloned(),
         directory: Some(PathBuf::from(".")),
@@ -123,6 +124,7 @@ mod tests {
             command: CommandKind::Target,
             flags: flag.map(|url| ("DB", url.to_owned())).into_iter().collect(),
             environment: &environment,
+            variables: &Vec::new,
             conf: None,
             directory: None,
             schemas: None,

@@ -174,8 +174,9 @@ fn a_runs_page_is_light_and_dark_wide_narrow_and_printed() {
     assert_whole(&mut browser, "run");
 }
 
-/// The law of every page: on a telephone and on paper nothing is cut. Only regions that the keyboard
-/// reaches scroll, on paper none does, and no drawing has a text beyond its edges.
+/// The law of every page: on a telephone and on paper nothing is cut. Only charts and the newest second
+/// scroll sideways, within reach of the keyboard, on paper nothing does; no drawing has a text beyond
+/// its edges, and no figure is broken over two lines.
 fn assert_whole(browser: &mut Browser, name: &str) {
     let cut = "(() => {
         const box = it => it.getBoundingClientRect(), isPaper = matchMedia('print').matches;
@@ -183,10 +184,20 @@ fn assert_whole(browser: &mut Browser, name: &str) {
             && !it.closest('.unseen, .skip, #tip'));
         const said = (why, it) => why + ' ' + (it.closest('[id]')?.id) + ' ' + it.outerHTML.slice(0, 120);
         const scrolls = it => it.scrollWidth > it.clientWidth + 1;
-        const holders = '.scroll, .plot, #now';
+        const holders = '.plot, #now';
+        const texts = [], all = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+        while (all.nextNode()) if (!all.currentNode.parentElement.closest('svg, script, style, noscript, .unseen, #tip')) texts.push(all.currentNode);
+        const broken = texts.filter(text => [...text.data.matchAll(/(?<![\\w./:%-])\\d[\\d,.]*\\d(?![\\w./:%-])/g)].some(one => {
+            const range = document.createRange();
+            range.setStart(text, one.index);
+            range.setEnd(text, one.index + one[0].length);
+            return new Set([...range.getClientRects()].filter(it => it.width > 0).map(it => Math.round(it.top))).size > 1;
+        }));
         return [
+            ...broken.map(text => said('a broken figure: ' + text.data.trim().slice(0, 60), text.parentElement)),
             ...seen.filter(it => box(it).right > innerWidth + 1 && (isPaper || !it.closest(holders)))
                 .map(it => said('beyond the page', it)),
+            ...seen.filter(it => it.matches('.scroll') && scrolls(it)).map(it => said('scrolls sideways', it)),
             ...seen.filter(it => it.matches(holders) && scrolls(it) && (isPaper || it.tabIndex !== 0))
                 .map(it => said(isPaper ? 'scrolls on paper' : 'out of reach of the keyboard', it)),
             ...seen.filter(it => it.matches('.plot > svg text')).filter(it => {
@@ -652,6 +663,17 @@ fn a_gallery_is_sorted_and_filtered_and_a_card_opens_alone() {
     assert_eq!(browser.value(month), true);
     browser.open(&work.path("gallery/index.html"));
     assert_fits(&mut browser, "gallery");
+    // On a telephone each published figure is in view with its name.
+    browser.window(390, 900);
+    browser.open(&work.path("gallery/index.html"));
+    let hidden = "(() => { const box = document.querySelector('#fig-published .plot').getBoundingClientRect();
+        return [...document.querySelectorAll('#fig-published :is(.hit, svg text)')].filter(it => {
+            const own = it.getBoundingClientRect();
+            return own.left < box.left || own.right > box.right;
+        }).length; })()";
+    assert_eq!(browser.value(hidden), 0, "published figures out of view");
+    assert_eq!(browser.value("document.querySelectorAll('#fig-published .axis').length"), 0);
+    browser.window(1280, 900);
     browser.open(&work.path("gallery/card.svg"));
     assert_eq!(browser.text("document.documentElement.tagName"), "svg");
     browser.screenshot(&shot("card.png"));

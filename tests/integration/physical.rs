@@ -228,6 +228,11 @@ fn memory_that_leaves_little_to_the_page_cache_is_locked_in_a_run_and_free_after
         let command = format!("> {}", group.file("memory.limit_in_bytes").display());
         let checked = work.petal(["check", "--full", "--db", &url]).ends();
         assert!(!checked.stdout.contains(&command), "{}", checked.stdout);
+        // Data are compared with the memory of the server's group, not of the host or of petal.
+        group.set("memory.limit_in_bytes", "2G");
+        let checked = work.petal(["check", "--full", "--db", &url]).ends().stdout;
+        let checked = checked.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(checked.contains("of which the control group allows 2.00 GiB"), "{checked}");
         // Its processes leave it before it is removed.
         fs::write("/sys/fs/cgroup/memory/cgroup.procs", &parent).unwrap();
         fs::remove_dir_all(work.path("petal-results")).unwrap();

@@ -101,6 +101,8 @@ pub struct ServerMemory {
     pub is_separate: bool,
     /// File with the limit, in each group.
     pub file: String,
+    /// The least limit of the server's own group and those that enclose it.
+    pub limit_bytes: Option<u64>,
     /// Bytes that the group allows more, if it has a limit.
     pub room_bytes: Option<u64>,
 }
@@ -108,9 +110,10 @@ pub struct ServerMemory {
 impl ServerMemory {
     fn of(groups: &Groups, petal: &Groups, process: u32) -> Option<Self> {
         let (folder, file, is_separate) = groups.memory_group(petal)?;
+        let limit_bytes = groups.memory_limit().map(|(bytes, _)| bytes);
         let room_bytes = groups.memory_room().map(|(bytes, _)| bytes);
         let file = file.to_owned();
-        Some(Self { process, folder, is_separate, file, room_bytes })
+        Some(Self { process, folder, is_separate, file, limit_bytes, room_bytes })
     }
 }
 

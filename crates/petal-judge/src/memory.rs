@@ -113,7 +113,8 @@ mod tests {
         let details = TargetDetails { data_files, ..TargetDetails::default() };
         let command = |folder: &str, is_separate| {
             let (folder, file) = (folder.to_owned(), "memory.max".to_owned());
-            let memory = ServerMemory { process: 71, folder, is_separate, file, room_bytes: None };
+            let memory =
+                ServerMemory { process: 71, folder, is_separate, file, ..ServerMemory::default() };
             let host = HostFacts { server_memory: Some(memory), ..HostFacts::default() };
             limit_command(&target, &details, &host, PAGE_CACHE_BYTES).unwrap()
         };

@@ -62,17 +62,25 @@ pub fn data(
     let mut sizes = loaded.iter().flat_map(|schema| [schema.bytes, schema.index_bytes]);
     let data_bytes = sizes.try_fold(0_u64, |sum, size| Some(sum.saturating_add(size?)));
     let memory_bytes = host.memory_bytes.filter(|_| details.local);
+    // The limit of a control group holds its page cache, too.
+    let group_bytes = match details.in_process {
+        true => host.memory_limit_bytes,
+        false => host.server_memory.as_ref().and_then(|memory| memory.limit_bytes),
+    };
+    let limited_bytes = memory_bytes.map(|all| all.min(group_bytes.unwrap_or(all)));
+    let limit = match limited_bytes.filter(|limit| Some(*limit) < memory_bytes) {
+        Some(limit) => format!(", of which the control group allows {}", bytes(limit)),
+        None => String::new(),
+    };
     let cache = target.cache_bytes.map_or_else(|| "-".to_owned(), bytes);
     let value = format!(
-        "{} in {}; the database's cache {cache}, memory {}",
+        "{} in {}; the database's cache {cache}, memory {}{limit}",
         data_bytes.map_or_else(|| "-".to_owned(), bytes),
         counted(loaded.len() as u64, "schema"),
         memory_bytes.map_or_else(|| "-".to_owned(), bytes)
     );
     let passes_page_cache = details.direct_io.as_ref().is_some_and(|direct_io| direct_io.used);
     let is_cached = target.cache_bytes.zip(data_bytes).is_some_and(|(cache, data)| cache >= data);
-    // A control group's limit holds its page cache, too.
-    let limited_bytes = memory_bytes.map(|all| all.min(host.memory_limit_bytes.unwrap_or(all)));
     let holder_bytes = if passes_page_cache { target.cache_bytes } else { limited_bytes };
     let verdict = match holder_bytes.zip(data_bytes) {
         _ if is_cached => CheckResult::Note,
@@ -251,6 +259,7 @@ fn compression(details: &TargetDetails) -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use petal_host::host::ServerMemory;
     use petal_record::target::DirectIo;
 
     fn loaded(gib: u64) -> Vec<LoadedSchema> {
@@ -276,9 +285,20 @@ mod tests {
         assert_eq!(verdict(12, &local), CheckResult::Note);
         assert_eq!(verdict(8, &local), CheckResult::Warn, "no storage test");
         assert_eq!(verdict(1, &local), CheckResult::Note, "a logical test");
-        let limited = HostFacts { memory_limit_bytes: Some(2 << 30), ..host.clone() };
-        let check = data(&target, &local, &loaded(8), &limited);
-        assert_eq!(check.verdict, CheckResult::Good, "the control group holds less");
+        let own = HostFacts { memory_limit_bytes: Some(2 << 30), ..host.clone() };
+        let of_server = ServerMemory { limit_bytes: Some(2 << 30), ..ServerMemory::default() };
+        let of_server = HostFacts { server_memory: Some(of_server), ..host.clone() };
+        let in_process = TargetDetails { in_process: true, ..local.clone() };
+        for (details, host, of_another) in
+            [(&local, &of_server, &own), (&in_process, &own, &of_server)]
+        {
+            let check = data(&target, details, &loaded(8), host);
+            assert_eq!(check.verdict, CheckResult::Good, "the control group holds less");
+            let words = "memory 8.00 GiB, of which the control group allows 2.00 GiB";
+            assert!(check.value.ends_with(words), "{}", check.value);
+            let check = data(&target, details, &loaded(8), of_another);
+            assert_eq!(check.verdict, CheckResult::Warn, "another group's limit");
+        }
         // Another host's memory is not known.
         assert_eq!(verdict(8, &TargetDetails::default()), CheckResult::Unknown);
         let direct_io = Some(DirectIo { asked: true, used: true, reason: None });

@@ -10,6 +10,7 @@ use petal_judge::distinct;
 use petal_record::calibration::Calibration;
 use petal_record::conclusions::limit_clause;
 use petal_record::costs::Costs;
+use petal_record::headline::Validity;
 use petal_record::observation::metric;
 use petal_record::sweep::Swept;
 use petal_record::{Run, as_text};
@@ -37,6 +38,8 @@ pub struct ListedRecord {
     pub read_us: Option<f64>,
     /// The source of the reads and the limit; of a sweep, what to know of its peak.
     pub verdict: String,
+    /// None if it is not judged.
+    pub validity: Option<Validity>,
 }
 
 /// The records below a folder, each with its verdict.
@@ -77,6 +80,7 @@ impl ListedRecord {
                 headline.brief(),
                 limit_clause(limited_by)
             ),
+            validity: Some(headline.verdict.validity),
             ..Self::default()
         }
     }
@@ -106,6 +110,10 @@ impl ListedRecord {
             piops: result.map(|(piops, _, _)| piops),
             read_us: result.and_then(|(_, read_us, _)| read_us),
             verdict: or_dash(peak, |(_, _, line)| line.trust()),
+            validity: peak.map(|(_, _, line)| match line.struck_out {
+                Some(_) => Validity::NotStorage,
+                None => Validity::Valid,
+            }),
             name: shown.name,
             database: shown.database,
             host: shown.host,

@@ -410,6 +410,7 @@ mod tests {
                 command: CommandKind::Sweep,
                 flags: BTreeMap::new(),
                 environment: &|_| None,
+                variables: &Vec::new,
                 conf: None,
                 directory: None,
                 schemas: None,

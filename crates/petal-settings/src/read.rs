@@ -18,6 +18,9 @@ use petal_host::files::{self, Folder};
 /// Begins the key of an axis that is a setting of the server: `server.NAME`.
 pub const SERVER_AXIS: &str = "server.";
 
+/// Begins the variables that only petal reads.
+const OWN_VARIABLE: &str = "PETAL_";
+
 /// The sources of settings. Nothing else is looked at.
 pub struct Sources<'a> {
     /// Rules about a run do not bind a setup.
@@ -26,6 +29,8 @@ pub struct Sources<'a> {
     pub flags: BTreeMap<&'static str, String>,
     /// Looks up an environment variable by name.
     pub environment: &'a dyn Fn(&str) -> Option<OsString>,
+    /// Names of the environment's variables that begin with `PETAL_`.
+    pub variables: &'a dyn Fn() -> Vec<String>,
     /// `--conf`: must be there.
     pub conf: Option<PathBuf>,
     /// The folder of `slob.conf` without `--conf`; None: it is not looked for.
@@ -37,6 +42,12 @@ pub struct Sources<'a> {
 /// The process's own environment, for [`Sources`].
 pub fn process_environment(name: &str) -> Option<OsString> {
     std::env::var_os(name)
+}
+
+/// The names of the process's own variables, for [`Sources`].
+pub fn process_variables() -> Vec<String> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    names.filter(|name| name.starts_with(OWN_VARIABLE)).collect()
 }
 
 /// The variables that may hold a secret: to be kept from every child process.
@@ -72,6 +83,7 @@ pub fn read(sources: &Sources) -> Result<Settings, SettingErrors> {
         settings.calibrations.or_else(|| calibrations_default(sources.environment));
     settings.endpoints.is_before_slob_2_4 = other_keys::is_before_slob_2_4(&file.conf);
     errors.extend(file.slips());
+    errors.extend(slips_in_environment(sources));
     settings.notes = file.notes();
     settings.conf_file = file.path;
     let verdict = rules::judge(&settings, sources.command, &failed);
@@ -81,6 +93,18 @@ pub fn read(sources: &Sources) -> Result<Settings, SettingErrors> {
         true => Ok(settings),
         false => Err(SettingErrors(errors)),
     }
+}
+
+/// An error for each own variable that is a slip of the pen.
+fn slips_in_environment(sources: &Sources) -> Vec<SettingError> {
+    let names = (sources.variables)();
+    let slip = |name: &String| {
+        let key = name.strip_prefix(OWN_VARIABLE)?;
+        let meant = table::find(key).is_none().then(|| other_keys::slip(key))??;
+        let rule = format!("unknown parameter {key}; did you mean {OWN_VARIABLE}{meant}?");
+        Some(SettingError::elsewhere(format!("environment variable {name}"), rule, ""))
+    };
+    names.iter().filter_map(slip).collect()
 }
 
 /// petal/calibrations in the user's data folder, as the XDG Base Directory Specification has it.

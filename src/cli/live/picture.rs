@@ -99,6 +99,7 @@ pub fn words(view: &LiveView<'_>) -> String {
         Some(LiveState::Noted(noted)) => picture.work(view.title, Some(noted)),
         Some(LiveState::Run(run)) => {
             picture.run_heading(view.title, run);
+            picture.verdict(run.judged.as_ref());
             let rows = run.known().map(|known| layers(run, known, WORDS_COLUMNS));
             rows.iter().flatten().for_each(|row| picture.put(Tone::Plain, row));
         }
@@ -183,15 +184,16 @@ impl Picture {
     fn run(&mut self, title: &str, run: &LiveRun, body: usize) {
         self.run_heading(title, run);
         let Some(known) = run.known() else { return };
+        self.verdict(run.judged.as_ref());
         self.wrap(Tone::Plain, "", "  ", &target_words(known));
-        // The charts' headings, the table of the layers, and three rows of conclusions.
-        let space = body.saturating_sub(self.rows.len() + 9);
+        // The charts' headings, the table of the layers, and a row of findings.
+        let space = body.saturating_sub(self.rows.len() + 7);
         let (upper, lower) = ((space * 2 / 5).max(1), (space / 4).max(1));
         self.charts(run, upper, lower);
         for row in layers(run, known, self.size.columns) {
             self.put(Tone::Plain, &row);
         }
-        self.conclusions(run.judged.as_ref(), body);
+        self.findings(run.judged.as_ref(), body);
     }
 
     /// Four charts of the newest seconds, two next to each other.
@@ -245,9 +247,8 @@ impl Picture {
         }
     }
 
-    /// The limit and the findings so far, up to the row `end`: each whole, and the number of the
-    /// others.
-    fn conclusions(&mut self, judged: Option<&Run>, end: usize) {
+    /// The verdict and the limit so far.
+    fn verdict(&mut self, judged: Option<&Run>) {
         let Some(run) = judged else {
             return self.put(Tone::Plain, "not judged yet");
         };
@@ -264,6 +265,11 @@ impl Picture {
             &format!("verdict{so_far}: {verdict}"),
         );
         self.wrap(Tone::Heading, "", "  ", &format!("limited by: {}", headline.limited_by.words));
+    }
+
+    /// The findings so far, up to the row `end`: each whole, and the number of the others.
+    fn findings(&mut self, judged: Option<&Run>, end: usize) {
+        let Some(run) = judged else { return };
         let findings = run.summary.findings.iter();
         let (mut tones, mut texts) = (Vec::new(), Vec::new());
         for finding in findings {
@@ -293,8 +299,15 @@ impl Picture {
             failed => format!(", {failed} measured nothing"),
         };
         let left = or_dash(live.left(), |left| format!("about {} left", span(left)));
-        let heading = format!("{title} {name}: {done} of {about}{all} runs done{failed}, {left}");
-        self.wrap(Tone::Heading, "", "  ", &heading);
+        let verdict = match &live.petals.verdict {
+            Some(verdict) => format!("; so far: {}", verdict.words),
+            None if live.petals.tested.is_empty() => String::new(),
+            None => format!("; so far: {}", live.petals.tested),
+        };
+        let tone = if live.petals.verdict.is_some() { Tone::Warning } else { Tone::Heading };
+        let heading =
+            format!("{title} {name}: {done} of {about}{all} runs done{failed}, {left}{verdict}");
+        self.wrap(tone, "", "  ", &heading);
     }
 
     fn sweep(&mut self, title: &str, live: &LiveSweep, body: usize) {

@@ -192,6 +192,9 @@ pub struct Limit {
 pub struct Petals {
     /// Null if all points are storage tests.
     pub verdict: Option<PetalsVerdict>,
+    /// The verdicts of the runs, each with their number; says so if the figures have none.
+    #[serde(skip)]
+    pub tested: String,
     pub lines: Vec<PetalLine>,
     /// Warnings before a comparison: cells that may not be joined, and the reasons. Each begins
     /// with the id of its finding: `active-set-varies: ...`.
@@ -229,7 +232,8 @@ impl Petals {
         notes.extend(super::windows::note(observations));
         notes.extend(notes::of(&lines));
         let verdict = verdict::of(&lines, observations);
-        Self { verdict, lines, notes, writer_costs: writer_cost::of(observations) }
+        let tested = verdict::tested(observations);
+        Self { verdict, tested, lines, notes, writer_costs: writer_cost::of(observations) }
     }
 
     /// Marks on each line the highest load that meets the objective: the most PIOPS (operations if

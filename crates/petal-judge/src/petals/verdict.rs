@@ -40,6 +40,25 @@ pub(super) fn of(lines: &[PetalLine], observations: &[Observation]) -> Option<Pe
     Some(PetalsVerdict { words, next: next.unwrap_or_default() })
 }
 
+/// The verdicts of the runs in words: `valid test of the device`, with the number of runs of each if
+/// they differ. Figures of a table have no verdict.
+pub(super) fn tested(observations: &[Observation]) -> String {
+    let words = |seen: &Observation| match &seen.headline {
+        Some(headline) => headline.verdict.words.clone(),
+        None => "not judged by petal".to_owned(),
+    };
+    let groups = by_key(observations.iter().map(|seen| (words(seen), ())));
+    match groups.as_slice() {
+        [(words, _)] => words.clone(),
+        groups => {
+            let counted = |(words, runs): &(String, Vec<()>)| {
+                format!("{words} ({})", counted(runs.len() as u64, "run"))
+            };
+            groups.iter().map(counted).collect::<Vec<_>>().join(", ")
+        }
+    }
+}
+
 /// The highest peak of several lines.
 pub enum Highest<'a> {
     /// A peak that no other line contests: it is the only line, the others are other workloads, or

@@ -130,7 +130,26 @@ pub(super) fn gravest<'a>(
     found.next()
 }
 
-/// The effects as a table of Markdown.
+/// The rules of valid tests, in words, by the resource that they show.
+#[cfg(test)]
+pub(super) const VALID: [(Tested, &str); 11] = [
+    (
+        Tested::Processors,
+        "processors limit it, also by others' work; not if it asks for logical reads",
+    ),
+    (Tested::Petal, "petal's own processors limit it"),
+    (Tested::Network, "the network limits it"),
+    (Tested::Replica, "commits that wait for another server limit it"),
+    (Tested::Locks, "locks or contention in the database limit it"),
+    (Tested::Rate, "RATE limits it"),
+    (Tested::ThinkTime, "think time limits it"),
+    (Tested::Log, "the log or its room limits it, or it asks for redo and no row above applies"),
+    (Tested::DatabaseCache, "it asks for logical reads, and no row above applies"),
+    (Tested::Device, "it asks for physical I/O, and no row above applies"),
+    (Tested::UnseenStorage, "the same, and the source of the reads is unknown or not all counted"),
+];
+
+/// The effects, then the valid tests, as a table of Markdown.
 #[cfg(test)]
 pub(super) fn table() -> String {
     let row = |effect: &Effect| {
@@ -140,6 +159,9 @@ pub(super) fn table() -> String {
         };
         format!("| {verdict} | {tested} | `{}` | {} |\n", effect.finding, effect.rule)
     };
+    let valid =
+        |(tested, rule): &(Tested, &str)| format!("| valid | {} | - | {rule} |\n", tested.words());
     let head = "| verdict | a test of | finding | rule |\n|---|---|---|---|\n";
-    head.to_owned() + &EFFECTS.iter().map(row).collect::<String>()
+    let rows = EFFECTS.iter().map(row).chain(VALID.iter().map(valid));
+    head.to_owned() + &rows.collect::<String>()
 }

@@ -240,3 +240,41 @@ fn the_table_of_verdicts_in_the_docs_is_that_of_the_code() {
     }
     assert!(page == made, "docs/numbers.md: UPDATE_DOCS=1 writes the table of verdicts");
 }
+
+#[test]
+fn each_resource_that_a_valid_run_may_test_has_a_rule_in_the_table() {
+    use Limiter::*;
+    let limiters = [
+        Processors,
+        OthersWork,
+        SessionProcessorTime,
+        Petal,
+        IoLimit,
+        ThinkTime,
+        Rate,
+        Reads,
+        Log,
+        Replica,
+        Contention,
+        Locks,
+        LogRoom,
+        Network,
+        OtherWaits,
+        NotJudged,
+        NotDetermined,
+    ];
+    let sources =
+        [ReadSource::Device, ReadSource::Several, ReadSource::Unknown, ReadSource::Nobody];
+    let mut found = Vec::new();
+    for asked_for in [AskedFor::PhysicalIo, AskedFor::LogicalReads, AskedFor::Redo] {
+        for (by, source) in limiters.iter().flat_map(|by| sources.iter().map(move |it| (*by, *it)))
+        {
+            let limited_by = LimitedBy { by, ..LimitedBy::default() };
+            let served_by = ServedBy { by: source, ..ServedBy::default() };
+            found.push(tested(asked_for, &served_by, &limited_by));
+        }
+    }
+    let ruled = effects::VALID.map(|(tested, _)| tested);
+    assert!(found.iter().all(|tested| ruled.contains(tested)), "{found:?}");
+    assert!(ruled.iter().all(|tested| found.contains(tested)), "a row without a case");
+}

@@ -51,7 +51,7 @@ pub fn comparison(comparison: &Comparison, held: &[LimitResult]) -> Result<Strin
         facts: sides()
             .map(|(at, side)| format!("{}: {}", letter(at), side_words(at, side)))
             .collect(),
-        status: status(held).into_iter().collect(),
+        status: status(comparison, held),
         sections: vec![
             Section::new("limits", "Limits", "fail only when the whole interval is past them")
                 .table("", limit_table(held)),
@@ -77,14 +77,18 @@ pub fn comparison(comparison: &Comparison, held: &[LimitResult]) -> Result<Strin
     page.render()
 }
 
-/// Returns the outcome of the gravest limit.
-fn status(held: &[LimitResult]) -> Option<(&'static str, String)> {
-    let (class, words) = match held.iter().map(|one| one.outcome).max()? {
-        LimitOutcome::Passed => ("good", "limits kept"),
+/// The verdict of sides that are no storage tests, then the outcome of the gravest limit.
+fn status(comparison: &Comparison, held: &[LimitResult]) -> Vec<(&'static str, String)> {
+    let is_valid = comparison.verdict.is_none();
+    let limits = held.iter().map(|one| one.outcome).max().map(|gravest| match gravest {
+        LimitOutcome::Passed if is_valid => ("good", "limits kept"),
+        LimitOutcome::Passed => ("", "limits kept"),
         LimitOutcome::Inconclusive => ("warning", "a limit is inconclusive"),
         LimitOutcome::Failed => ("error", "a limit failed"),
-    };
-    Some((class, words.to_owned()))
+    });
+    let verdict = (!is_valid).then_some(("warning", "not all sides are storage tests"));
+    let all = verdict.into_iter().chain(limits);
+    all.map(|(class, words)| (class, words.to_owned())).collect()
 }
 
 /// A row of the table of changes: a figure of a cell and a later side.

@@ -49,6 +49,7 @@ pub fn gallery(
     let page = Page {
         title: "petal gallery".to_owned(),
         heading: "Gallery".to_owned(),
+        answer: answer(shown),
         facts: [counted(shown.len() as u64, "record"), counted(lines as u64, "line")]
             .into_iter()
             .chain(objective.map(|objective| format!("objective {objective}")))
@@ -66,6 +67,20 @@ pub fn gallery(
         ..Page::default()
     };
     page.render()
+}
+
+/// The verdict of all lines together.
+fn answer(shown: &[ShownRecord]) -> String {
+    let lines: Vec<&PetalLine> = shown.iter().flat_map(|record| &record.petals.lines).collect();
+    let count = counted(lines.len() as u64, "line");
+    match lines.iter().filter(|line| line.struck_out.is_some()).count() {
+        _ if lines.is_empty() => String::new(),
+        0 => format!("Valid tests: {count}."),
+        struck if struck == lines.len() => format!("Not a storage test: {count}, all struck out."),
+        struck => format!(
+            "Not a storage test: {struck} of {count}, struck out. The others are valid tests."
+        ),
+    }
 }
 
 /// The source of the reads and the warnings at each line's peak.

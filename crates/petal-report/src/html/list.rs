@@ -6,6 +6,8 @@ use super::super::numbers::{counted, micros, or_dash, rate};
 use super::super::table::{Cell, Table};
 use super::HtmlError;
 use super::page::{Page, Section, moment};
+use petal_judge::by_key;
+use petal_record::headline::Validity;
 
 const READING: [&str; 2] = [
     "PIOPS are the headline of a run, the highest peak of a sweep, and the most reads per second of a \
@@ -25,7 +27,7 @@ pub fn list(
 ) -> Result<String, HtmlError> {
     let keys = differing(listed);
     let mut table = Table::headed(
-        "record | PIOPS: | verdict | state | kind | read us: | sessions | settings that differ | \
+        "record | verdict | PIOPS: | state | kind | read us: | sessions | settings that differ | \
          database | target | host | started | figures | workbook",
     );
     for record in listed {
@@ -39,8 +41,8 @@ pub fn list(
                 link: Some(at(record, "")),
                 ..record.name.clone().into()
             },
-            or_dash(record.piops, rate).into(),
             record.verdict.clone().into(),
+            or_dash(record.piops, rate).into(),
             record.state.clone().into(),
             record.kind.into(),
             or_dash(record.read_us, micros).into(),
@@ -57,6 +59,7 @@ pub fn list(
     let page = Page {
         title: "petal serve".to_owned(),
         heading: "Records".to_owned(),
+        answer: answer(listed),
         facts: vec![folder.to_owned(), counted(listed.len() as u64, "record")],
         sections: vec![
             Section::new("records", "Every record", "sort by a name, search above")
@@ -69,6 +72,22 @@ pub fn list(
         ..Page::default()
     };
     page.render()
+}
+
+/// The verdicts of the runs and sweeps, each with its number.
+fn answer(listed: &[ListedRecord]) -> String {
+    let verdicts = listed.iter().filter_map(|record| Some((record.validity?, ())));
+    let words = |validity| match validity {
+        Validity::Valid => "valid",
+        Validity::NotStorage => "not a storage test",
+        Validity::Invalid => "invalid",
+    };
+    let mut counts = by_key(verdicts);
+    counts.sort_by_key(|(validity, _)| words(*validity));
+    let counts =
+        counts.iter().rev().map(|(validity, all)| format!("{} {}", words(*validity), all.len()));
+    let counts = counts.collect::<Vec<_>>().join(", ");
+    if counts.is_empty() { counts } else { format!("Verdicts: {counts}.") }
 }
 
 fn at(record: &ListedRecord, name: &str) -> String {

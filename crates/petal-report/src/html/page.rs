@@ -14,6 +14,8 @@ use super::super::charts::{Chart, palette};
 use super::super::numbers::{UNKNOWN, counted};
 use super::super::table::Table;
 use super::HtmlError;
+use petal_judge::distinct;
+use petal_record::headline::{Validity, Verdict};
 use petal_record::{Finding, Severity, Status, as_text};
 
 const STYLE: &str = include_str!("report.css");
@@ -177,6 +179,26 @@ pub(super) fn class(status: Status) -> &'static str {
     }
 }
 
+/// The status of runs behind each verdict that is not valid: it is shown as good only if all are.
+pub(super) fn status_after(
+    verdicts: impl IntoIterator<Item = Verdict>,
+    status: Status,
+    words: String,
+) -> Vec<(&'static str, String)> {
+    let invalid = verdicts.into_iter().filter_map(|verdict| match verdict.validity {
+        Validity::Valid => None,
+        Validity::NotStorage => Some(("warning", verdict.words)),
+        Validity::Invalid => Some(("error", verdict.words)),
+    });
+    let mut all = distinct(invalid);
+    let class = match class(status) {
+        "good" if !all.is_empty() => "",
+        class => class,
+    };
+    all.push((class, words));
+    all
+}
+
 /// Counts errors and warnings by their ids, each with its class: `1 error`, `2 warnings`.
 pub(super) fn graves<'a>(
     findings: impl IntoIterator<Item = &'a Finding>,
@@ -221,7 +243,7 @@ struct Markup<'a> {
 
 impl Page {
     fn has_verdict(&self) -> bool {
-        self.line.is_some() || !self.tiles.is_empty() || !self.next.is_empty()
+        self.line.is_some() || !self.tiles.is_empty()
     }
 
     /// The whole file, without sections that have no part. Nothing in it is fetched; its policy

@@ -1,12 +1,17 @@
 //! Results of the method that people published, next to a gallery's own: each one's description,
 //! and the reasons against a comparison.
 
-use super::super::charts::{Chart, ChartFrame, Color, Marker, Plot, PlotAxis, Scale, Variant};
+use super::super::charts::{
+    Chart, ChartFrame, Color, Marker, Plot, PlotAxis, Scale, Variant, Word,
+};
 use super::super::numbers::{UNKNOWN, micros, or_dash, rate};
 use crate::table::Table;
 
 const TABLE: &str = include_str!("published.csv");
-const ROW_PX: f64 = 24.0;
+/// A row is a name, and the mark below it, so that a telephone shows both.
+const ROW_PX: f64 = 36.0;
+const NAME_PX: f64 = 16.0;
+const WIDTH_PX: f64 = 420.0;
 const OWN: &str = "this gallery";
 const NOTE: &str = "As published, each by its own rules, on other hardware, databases and years: a \
                     scale to read by, no ranking. The values show the limits of each.";
@@ -32,17 +37,23 @@ pub(super) fn all() -> Vec<Published> {
 pub(super) fn strip(own: &[(String, f64)]) -> Chart {
     let published = all();
     let count = published.len() as f64 + 1.0;
-    let middle = |at: usize| count - at as f64 - 0.5;
+    let middle = |at: usize| count - at as f64 - 0.7;
     let names = published.iter().map(|result| format!("{}, {}", result.name, result.mix));
-    let words = std::iter::once(OWN.to_owned()).chain(names);
-    let words = words.enumerate().map(|(at, name)| (middle(at), name));
+    let names: Vec<String> = std::iter::once(OWN.to_owned()).chain(names).collect();
     let (id, title) = ("published", "Physical I/O and published figures");
     let all_piops = published.iter().map(|result| result.piops);
     let x = Scale::log(all_piops.chain(own.iter().map(|(_, piops)| *piops)));
+    let all_from = x.from();
     let x = PlotAxis::new(x, "physical I/O requests per second");
     let said = "The most requests per second of each published result and of each line here.";
-    let (height, y) = (46.0 + ROW_PX * count, PlotAxis::of_words(words, count));
-    let mut plot = Plot::new(&ChartFrame::wide((id, title, said), height, x, y));
+    let (height, y) = (46.0 + ROW_PX * count, PlotAxis::of_words([], count));
+    let frame = ChartFrame::wide((id, title, said), height, x, y);
+    let mut plot = Plot::new(&ChartFrame { width: WIDTH_PX, ..frame });
+    let left = plot.edges()[0];
+    for (at, name) in names.iter().enumerate() {
+        let (_, y) = plot.at(all_from, middle(at));
+        plot.word(left, y - NAME_PX, Word::new(name, Color::Muted));
+    }
     for (row, (_, piops)) in own.iter().enumerate() {
         let at = (*piops, middle(0));
         plot.marker(at, Marker::Circle, Color::Series(0), false);
@@ -72,7 +83,7 @@ pub(super) fn strip(own: &[(String, f64)]) -> Chart {
     let heading = "result | mix | sessions | requests/s | read us | caveat";
     let values = Table::of_figures(heading).with_rows(of_own.chain(of_published));
     let variants = vec![Variant { name: "log", svg: plot.finish() }];
-    Chart::new(id, title, NOTE, variants, values)
+    Chart::new(id, title, NOTE, variants, values).narrow()
 }
 
 #[cfg(test)]

@@ -298,8 +298,41 @@
     table.closest(".scroll").before(bar);
   }
 
+  // Each cell gets the name of its column, to stand without the heading. A column without a known
+  // value is dropped.
+  function label(table) {
+    var rows = Array.from(table.tBodies[0].rows);
+    Array.from(table.tHead.rows[0].cells).forEach(function (head, at) {
+      var cells = rows.map(function (row) { return row.cells[at]; }).filter(Boolean);
+      function isEmpty(cell) { return !cell.querySelector("svg,input") && /^-?$/.test(cell.textContent.trim()); }
+      var isUnknown = cells.every(isEmpty);
+      cells.forEach(function (cell) {
+        cell.dataset.name = head.textContent;
+        cell.classList.toggle("none", isUnknown || cell.textContent.trim() === "" && isEmpty(cell));
+      });
+    });
+    table.classList.add("labelled");
+  }
+
+  // On a narrow screen a table that does not fit shows its cells below each other.
+  var phone = matchMedia("(max-width:700px)");
+  function stack() {
+    var boxes = Array.from(document.querySelectorAll(".scroll"));
+    boxes.forEach(function (box) { box.firstElementChild.classList.remove("stacked"); });
+    if (!phone.matches) return;
+    boxes.filter(function (box) { return box.scrollWidth > box.clientWidth; }).forEach(function (box) {
+      label(box.firstElementChild);
+      box.firstElementChild.classList.add("stacked");
+    });
+  }
+  // On paper a table of many columns does so, too: its figures stay whole.
+  function labelAll() { document.querySelectorAll(".card>.scroll table").forEach(label); }
+  addEventListener("beforeprint", labelAll);
+  matchMedia("print").addEventListener("change", labelAll);
+
   // A part that scrolls takes the focus, so that its end is in reach without a pointer.
   function focusScrolling() {
+    stack();
     document.querySelectorAll(".scroll").forEach(function (box) {
       var near = box.closest("details,section");
       var name = box.querySelector("caption") || near.querySelector("summary,h2");

@@ -8,7 +8,7 @@ use super::super::run::{
 };
 use super::super::sources;
 use super::super::table::Table;
-use super::page::{Page, Section, ShownFinding, Tile, class, graves, moment};
+use super::page::{Page, Section, ShownFinding, Tile, graves, moment, status_after};
 use super::{HtmlError, bars, calibrated, time};
 use petal_judge::server_report::compare;
 use petal_record::conclusions::limit_clause;
@@ -71,9 +71,8 @@ pub fn run(run: &Run, spreads: &Spreads) -> Result<String, HtmlError> {
         .into_iter()
         .flatten()
         .collect(),
-        status: verdict_status(&headline.verdict)
+        status: status(run, &headline.verdict)
             .into_iter()
-            .chain([status(run, &headline.verdict)])
             .chain(graves(&run.summary.findings))
             .collect(),
         tiles: tiles(run, &headline),
@@ -138,16 +137,6 @@ fn shape(run: &Run) -> String {
     }
 }
 
-/// The verdict of a run that is no valid test.
-fn verdict_status(verdict: &Verdict) -> Option<(&'static str, String)> {
-    let class = match verdict.validity {
-        Validity::Valid => return None,
-        Validity::NotStorage => "warning",
-        Validity::Invalid => "error",
-    };
-    Some((class, verdict.words.clone()))
-}
-
 /// The verdict with its reason, and the limit, in sentences.
 fn sentence(headline: &Headline) -> String {
     let mut words = headline.verdict.sentence();
@@ -158,15 +147,12 @@ fn sentence(headline: &Headline) -> String {
 }
 
 /// The status. Only a valid run is shown as good.
-fn status(run: &Run, verdict: &Verdict) -> (&'static str, String) {
-    let class = match class(run.summary.status) {
-        "good" if !verdict.is_valid() => "",
-        class => class,
-    };
+fn status(run: &Run, verdict: &Verdict) -> Vec<(&'static str, String)> {
     let partial = if run.details.rebuilt { ", rebuilt from its journal" } else { "" };
     let until = run.counted_until();
     let until = until.map_or_else(String::new, |until| format!(", database reported {until}"));
-    (class, format!("{}{partial}{until}", run.status_words()))
+    let words = format!("{}{partial}{until}", run.status_words());
+    status_after([verdict.clone()], run.summary.status, words)
 }
 
 /// The figures of the headline; the requested kind of test decides which come first.

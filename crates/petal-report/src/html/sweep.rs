@@ -10,7 +10,7 @@ use super::super::sweep::{
     design, findings::grouped, highest, load_unit, not_in_means, peak_run, targets,
 };
 use super::super::table::{Align, Cell, Table};
-use super::page::{Page, Section, ShownFinding, Tile, class, graves, link, moment};
+use super::page::{Page, Section, ShownFinding, Tile, graves, link, moment, status_after};
 use super::run::READING;
 use super::{HtmlError, NAME, calibrated};
 use petal_judge::petals::{PetalLine, Petals, Point};
@@ -41,18 +41,20 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     sections.push(cells(&swept.observations(), Some(swept)));
     sections.push(settings(swept));
     let found = graves(swept.runs.iter().flat_map(|run| &run.summary.findings));
-    let status = (class(sweep.status), swept.status_words().to_owned());
+    let verdicts = swept.runs.iter().map(|run| petal_judge::headline(run).verdict);
+    let status = status_after(verdicts, sweep.status, swept.status_words().to_owned());
     let page = Page {
         title: format!("petal sweep: {product}"),
         heading: format!("{product}: a sweep over {}", axes.join("; ")),
         answer: highest(petals).unwrap_or_default(),
+        next: petals.verdict.as_ref().map_or_else(String::new, |verdict| verdict.next.clone()),
         facts: vec![
             moment(&sweep.started_at),
             targets(swept, |target| target.url.clone()).join(", "),
             design::runs_done(swept),
             design::repeats(&sweep.plan),
         ],
-        status: std::iter::once(status).chain(found).collect(),
+        status: status.into_iter().chain(found).collect(),
         tiles: with_limit(swept.peak_run.as_ref(), tiles(petals)),
         sections,
         version: sweep.petal_version.clone(),

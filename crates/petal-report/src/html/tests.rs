@@ -137,17 +137,17 @@ fn a_heat_map_shades_each_step_by_its_share_and_joins_equal_neighbours() {
 }
 
 #[test]
-fn a_run_begins_with_its_line_then_verdict_warnings_layers_and_charts() {
+fn a_run_begins_with_its_verdict_then_line_warnings_layers_and_charts() {
     let mut seen = judged();
     fixture::read_through_page_cache(&mut seen);
     petal_judge::conclude(&mut seen);
     let page = run(&seen).unwrap();
     let parts = [
+        "class=\"verdict\">Not a storage test: ",
+        "class=\"next\">next <code>petal ",
         "class=\"status warning\">not a storage test<",
         "class=\"status \">complete<",
         "class=\"paste\"><code>not a storage test",
-        "class=\"verdict\">Not a storage test: ",
-        "class=\"next\">next <code>petal ",
         "class=\"tiles\"",
         "<section id=\"findings\"",
         "<section id=\"layers\"",

@@ -104,9 +104,10 @@ fn cost_of_writers(petals: &Petals) -> Option<String> {
     ))
 }
 
-/// The verdict of the sweep, then its highest peak, or the platforms of which none is the winner.
+/// The verdict of the sweep, then its highest peak, or the platforms of which none is the winner; None
+/// without a run.
 pub(crate) fn highest(petals: &Petals) -> Option<String> {
-    let verdict = petals.verdict.iter().map(|verdict| verdict.words.clone());
+    let verdict = petals.verdict.as_ref().map_or(&petals.tested, |verdict| &verdict.words);
     let name = |line: &PetalLine| match petals.lines.len() {
         0 | 1 => String::new(),
         _ => format!(" at {}", line.name),
@@ -130,8 +131,8 @@ pub(crate) fn highest(petals: &Petals) -> Option<String> {
             format!("no winner, {why}: {}", loads.collect::<Vec<_>>().join(", "))
         }
     });
-    let all: Vec<String> = verdict.chain(peak).collect();
-    (!all.is_empty()).then(|| all.join("; "))
+    let all: Vec<String> = Some(verdict.clone()).into_iter().chain(peak).collect();
+    (!petals.lines.is_empty()).then(|| all.join("; "))
 }
 
 /// The load of a point, in the unit of its kind of test; also half of its interval.
@@ -294,7 +295,7 @@ mod tests {
         }
         let petals = Petals::of(&swept.observations());
         let shown = brief(&swept, &petals, None, "x");
-        assert!(shown.starts_with("no winner, "), "{shown}");
+        assert!(shown.starts_with("not judged by petal; no winner, "), "{shown}");
         let shown = shown.replace("\n  ", " ");
         assert!(shown.contains("DB sqlite:old ") && shown.contains("DB sqlite:new "), "{shown}");
     }
@@ -311,7 +312,9 @@ mod tests {
         }
         let petals = Petals::of(&swept.observations());
         let shown = brief(&swept, &petals, None, "x");
-        assert!(shown.starts_with("peak 16,000 logical reads/s at UPDATE_PCT "), "{shown}");
+        let begin =
+            "valid test of the database's cache; peak 16,000 logical reads/s at UPDATE_PCT ";
+        assert!(shown.starts_with(begin), "{shown}");
         assert!(!shown.contains("us a read"), "{shown}");
     }
 
@@ -320,8 +323,9 @@ mod tests {
         let swept = swept();
         let petals = Petals::of(&swept.observations());
         let shown = within(80, || of_petals("results/many", &petals, None));
-        let answer = "petals of results/many: peak 12,060 PIOPS at UPDATE_PCT 0 with 16 sessions\n";
-        assert!(shown.starts_with(answer), "{shown}");
+        let answer =
+            "petals of results/many: not judged by petal; peak 12,060 PIOPS at UPDATE_PCT 0 with";
+        assert!(shown.replace("\n  ", " ").starts_with(answer), "{shown}");
         let verdict = "\na  UPDATE_PCT 0: peak 12,060 PIOPS with 16 sessions, 340.0 us a read\n";
         assert!(shown.contains(verdict), "{shown}");
         let mut many = petals.clone();
@@ -341,8 +345,8 @@ mod tests {
         }
         let mut petals = Petals::of(&swept.observations());
         insta::assert_snapshot!(brief(&swept, &petals, None, "petal-results/sweep"), @"
-        peak 12,060 PIOPS at UPDATE_PCT 0 with 16 sessions; 11 of 12 runs done; not complete: the same
-          command goes on with it
+        valid test of the device; peak 12,060 PIOPS at UPDATE_PCT 0 with 16 sessions; 11 of 12 runs done;
+          not complete: the same command goes on with it
           read us
              400 +
                  |                                                    .b16

@@ -276,7 +276,7 @@ pub(crate) mod tests {
         insta::assert_snapshot!(shown, @"
         petal 0.1.0 sweep report
 
-        verdict           peak 12,060 PIOPS at UPDATE_PCT 0 with 16 sessions
+        verdict           not judged by petal; peak 12,060 PIOPS at UPDATE_PCT 0 with 16 sessions
         status            11 of 12 runs done; not complete: the same command goes on with it
         target            SQLite 3.54.1, sqlite:petal-data
         active data set   256 MiB in 4 schemas

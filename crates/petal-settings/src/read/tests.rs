@@ -50,6 +50,7 @@ impl Case {
             command,
             flags: self.flags.iter().map(|(key, text)| (*key, (*text).to_owned())).collect(),
             environment: &|name| self.environment.get(name).cloned(),
+            variables: &|| self.environment.keys().cloned().collect(),
             conf: None,
             directory: Some(folder.path().to_owned()),
             schemas: None,
@@ -290,7 +291,7 @@ fn all_faults_are_reported_at_once_with_their_places() {
     WORK_UNIT=1025 (environment variable PETAL_WORK_UNIT): must be 1 to 1024 (default 64)
     REDO_STRESS=MEDIUM (./slob.conf:2): must be one of LITE, HEAVY. Choose LITE or HEAVY.
     RUN_TIME=0 (./slob.conf:3): must be seconds from 1 to 31622400 (default 300)
-    WARM_UP=hot (--warm-up): must be seconds, or the word cache. Write WARM_UP=0, the default, or another such value.
+    WARM_UP=hot (--warm-up): must be seconds, or the word cache. The default is WARM_UP=0.
     REPEATS=0 (--repeats): must be 1 to 10000 (default 1)
     SEED=18446744073709551616 (--seed): must be a whole number up to 18446744073709551615. Write SEED=10, for example, or leave it out.
     RATE=0 (--rate): must be operations per second above 0, or steps such as '0:500 600:1000', by seconds from 0. Write RATE=500, for example, or leave it out.
@@ -354,6 +355,13 @@ fn a_slip_of_the_pen_in_a_key_is_refused_with_the_right_one() {
     ./slob.conf:3: unknown parameter run_time; did you mean RUN_TIME?
     ./slob.conf:7: unknown parameter SCAL; did you mean SCALE?
     ");
+    let case = Case::default().environment("PETAL_RUN_TIM", "60").environment("RUN_TIM", "60");
+    assert_snapshot!(case.refusals(), @"environment variable PETAL_RUN_TIM: unknown parameter RUN_TIM; did you mean PETAL_RUN_TIME?");
+    for own in
+        ["PETAL_SUPERVISOR", "PETAL_MPI_LIBRARY", "PETAL_DATA", "PETAL_RUN_DIR", "PETAL_GROUP"]
+    {
+        assert!(settings(&Case::default().environment(own, "1")).notes.is_empty(), "{own}");
+    }
     // A line that names the file's own variable is not a slip.
     assert!(settings(&Case::file("OUTS=/tmp\nOUT=$OUTS/results")).notes.is_empty());
 }
@@ -397,6 +405,7 @@ fn a_file_that_is_named_must_be_there() {
         command: CommandKind::Run,
         flags: BTreeMap::new(),
         environment: &|_| None,
+        variables: &Vec::new,
         conf: Some(PathBuf::from(conf)),
         directory: None,
         schemas: None,
@@ -417,6 +426,7 @@ fn bytes_that_are_no_text_matter_in_values_only() {
             command: CommandKind::Run,
             flags: BTreeMap::new(),
             environment: &|_| None,
+            variables: &Vec::new,
             conf: None,
             directory: Some(folder.path().to_owned()),
             schemas: None,

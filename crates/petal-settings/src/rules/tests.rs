@@ -23,6 +23,7 @@ fn with(
             .map(|(key, text)| (*key, (*text).to_owned()))
             .collect::<BTreeMap<_, _>>(),
         environment: &lookup,
+        variables: &Vec::new,
         conf: None,
         directory: None,
         schemas: None,

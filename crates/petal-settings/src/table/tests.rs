@@ -172,6 +172,7 @@ fn unsupported_parameters_are_refused_in_the_engines_words() {
                 command: if is_of_runs { CommandKind::Run } else { CommandKind::Setup },
                 flags: BTreeMap::from([(parameter.key, text.to_owned()), ("DB", db.clone())]),
                 environment: &|_| None,
+                variables: &Vec::new,
                 conf: None,
                 directory: None,
                 schemas: None,
@@ -192,7 +193,7 @@ fn unsupported_parameters_are_refused_in_the_engines_words() {
 /// A key that is written wrongly in a rule would never bind.
 #[test]
 fn every_key_that_a_rule_names_is_in_the_table() {
-    let words = ["TRUE", "FALSE", "LITE", "HEAVY", "PATH"];
+    let words = ["TRUE", "FALSE", "LITE", "HEAVY", "PATH", "PETAL_"];
     for source in [include_str!("../rules.rs"), include_str!("../read.rs")] {
         let quoted = source.split('"').skip(1).step_by(2);
         let keys = quoted.filter(|text| {

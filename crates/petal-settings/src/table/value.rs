@@ -101,7 +101,7 @@ impl Parameter {
             ValueKind::Bytes => format!("Write {}=64G, for example", self.key),
             ValueKind::BlockSize => format!("Write {}=8K, for example", self.key),
             _ if !self.default.is_empty() => {
-                format!("Write {}={}, the default, or another such value", self.key, self.default)
+                format!("The default is {}={}", self.key, self.default)
             }
             _ => format!("Write {}={}, for example, or leave it out", self.key, self.kind.sample()),
         }
