@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(2);
 /// The kernel keeps so much of an answer, so that a peer that does not read it holds no place.
 const SENT_BYTES_KEPT: usize = 200 << 10;
 /// Pause after a connection that cannot be accepted, as without a free descriptor.
-const REST: Duration = Duration::from_millis(200);
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(200);
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// A GET request.
@@ -113,7 +113,7 @@ pub fn serve(
                     let answer = move || drop(answer(peer, &*respond));
                     let _ = Thread::named(name).start(answer);
                 }
-                Err(_) => thread::sleep(REST),
+                Err(_) => thread::sleep(ACCEPT_RETRY_PAUSE),
             }
         }
     };

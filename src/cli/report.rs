@@ -36,7 +36,7 @@ Examples:
 
 A run that was killed is rebuilt from its journal and says that it is partial.";
 
-const NO_CSV: &str = "the runs are no CSV";
+const NO_CSV: &str = "cannot write CSV";
 
 pub fn command() -> Command {
     args::with_workbook(Command::new("report"))

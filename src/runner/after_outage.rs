@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use petal_engine::Result;
-use petal_judge::outages::Doubts;
+use petal_judge::outages::InDoubtResolver;
 use petal_record::Run;
 use petal_record::connections::DoubtfulCommit;
 use petal_record::ledger::{self, Ledger};
@@ -48,7 +48,7 @@ fn decide<'a>(
     doubts: impl Iterator<Item = &'a mut DoubtfulCommit>,
     ledger: Option<&Ledger>,
 ) -> Result<()> {
-    let judge = Doubts::new(RunStamps::of(&job.workload), job.plan.len() as u32, ledger);
+    let judge = InDoubtResolver::new(RunStamps::of(&job.workload), job.plan.len() as u32, ledger);
     let mut found = Vec::new();
     for doubt in doubts {
         found.clear();

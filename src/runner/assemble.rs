@@ -23,7 +23,7 @@ use petal_record::{
 use petal_workload::seat::Seat;
 
 use super::job::{Job, Prepared};
-use super::steady_window::{SteadyStretch, Stretch};
+use super::steady_window::{SteadyTally, WindowTally};
 
 /// Raw results of a run.
 pub struct RunMeasurements {
@@ -31,7 +31,7 @@ pub struct RunMeasurements {
     /// Set if the closing snapshot was taken when all hosts of the run had ended.
     pub all_ended: bool,
     pub totals: Tally,
-    pub steady: SteadyStretch,
+    pub steady: SteadyTally,
     /// Deltas per endpoint, to the end or until `counted_until`; `None` if unknown.
     pub counters: Option<Vec<Counters>>,
     /// End of the last good second, if the closing snapshot failed.
@@ -240,8 +240,8 @@ fn status(job: &Job<'_>, lost: usize, details: &Details) -> Status {
 
 /// Sets the counted window: petal's figures over whole seconds, the others' over the time between
 /// their samples.
-fn set_steady(run: &mut Run, window: &SteadyStretch, (is_whole, has_experiments): (bool, bool)) {
-    let Stretch { tally, from_s, to_s } = &window.seconds;
+fn set_steady(run: &mut Run, window: &SteadyTally, (is_whole, has_experiments): (bool, bool)) {
+    let WindowTally { tally, from_s, to_s } = &window.seconds;
     let petal = to_s - from_s;
     if petal <= 0.0 {
         return;
@@ -263,7 +263,7 @@ fn set_steady(run: &mut Run, window: &SteadyStretch, (is_whole, has_experiments)
 }
 
 /// The totals of a window; of petal alone if the database was not sampled at its bounds.
-fn totals_of(window: &SteadyStretch, is_whole: bool, is_local: bool) -> IntervalTotals {
+fn totals_of(window: &SteadyTally, is_whole: bool, is_local: bool) -> IntervalTotals {
     let totals = IntervalTotals::of_tally(&window.seconds.tally);
     match window.between_samples() {
         None => totals,
@@ -275,7 +275,7 @@ fn totals_of(window: &SteadyStretch, is_whole: bool, is_local: bool) -> Interval
 
 /// The totals of a slot with a neighbour, or without one. It keeps no single counters: there are many
 /// slots.
-pub fn totals_of_slot(window: &SteadyStretch, is_local: bool) -> IntervalTotals {
+pub fn totals_of_slot(window: &SteadyTally, is_local: bool) -> IntervalTotals {
     IntervalTotals {
         counters: BTreeMap::new(),
         endpoints: BTreeMap::new(),

@@ -51,11 +51,11 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Shorter grace after a signal: everything must be over, and recorded, within five seconds.
 const GRACE_OF_SIGNAL: Duration = Duration::from_secs(3);
 /// Time after its first cancel when a session that has not ended is given up as lost.
-const UNHEARD: Duration = Duration::from_secs(15);
+const ABORT_AFTER: Duration = Duration::from_secs(15);
 /// Time after which a session with a closed connection is hung, if it waits for storage.
 const HANGS: Duration = Duration::from_secs(2);
 /// Longer time for a session that is not seen to wait for storage: its host may only be slow.
-const HANGS_UNSEEN: Duration = Duration::from_secs(6);
+const STUCK_AFTER_UNKNOWN_STATE: Duration = Duration::from_secs(6);
 /// Maximum wait after a signal for the target's storage to answer at a run's end.
 const END_LIMIT: Duration = Duration::from_secs(15);
 /// Seconds in a row in which programs lack memory, after which petal frees its lock.
@@ -426,11 +426,11 @@ impl StopControl {
             pool.cancel();
             let waited = now.duration_since(*self.cancelled_at.get_or_insert(now));
             let blocked = self.blocked.look(now);
-            if waited >= UNHEARD {
+            if waited >= ABORT_AFTER {
                 pool.abort();
             }
-            let hangs = if blocked.is_empty() { HANGS_UNSEEN } else { HANGS };
-            if waited >= UNHEARD + hangs {
+            let hangs = if blocked.is_empty() { STUCK_AFTER_UNKNOWN_STATE } else { HANGS };
+            if waited >= ABORT_AFTER + hangs {
                 let lost_ns = now.saturating_duration_since(bounds.trigger).as_nanos();
                 let target = job.settings.db.redacted();
                 let why = |tid| stuck(tid, &blocked, waited, &target);

@@ -37,7 +37,7 @@ impl Mark {
 
 /// Whole seconds, and petal's counts in them.
 #[derive(Default)]
-pub struct Stretch {
+pub struct WindowTally {
     pub tally: Tally,
     pub from_s: f64,
     pub to_s: f64,
@@ -47,9 +47,9 @@ pub struct Stretch {
 #[derive(Default)]
 pub struct SteadyWindow {
     /// All seconds that belong to it.
-    all: Stretch,
+    all: WindowTally,
     /// Seconds from the first sample at a second's bound to the last one.
-    counted: Stretch,
+    counted: WindowTally,
     /// Counts of petal since the last sample.
     since_sample: Tally,
     from: Option<Mark>,
@@ -58,8 +58,8 @@ pub struct SteadyWindow {
 
 /// Window after the end of the run.
 #[derive(Default)]
-pub struct SteadyStretch {
-    pub seconds: Stretch,
+pub struct SteadyTally {
+    pub seconds: WindowTally,
     /// Samples at its bounds; `None` if the database was not sampled there.
     pub bounds: Option<(Mark, Mark)>,
 }
@@ -90,17 +90,17 @@ impl SteadyWindow {
 
     /// Returns the window between two samples. If that would leave out most of it, returns all of
     /// its seconds, without the database's counters.
-    pub fn close(self) -> SteadyStretch {
-        let length = |stretch: &Stretch| stretch.to_s - stretch.from_s;
+    pub fn close(self) -> SteadyTally {
+        let length = |stretch: &WindowTally| stretch.to_s - stretch.from_s;
         let is_counted = length(&self.counted) >= length(&self.all) * COUNTED_SHARE_MIN;
         match self.from.zip(self.to).filter(|_| is_counted) {
-            Some(bounds) => SteadyStretch { seconds: self.counted, bounds: Some(bounds) },
-            None => SteadyStretch { seconds: self.all, bounds: None },
+            Some(bounds) => SteadyTally { seconds: self.counted, bounds: Some(bounds) },
+            None => SteadyTally { seconds: self.all, bounds: None },
         }
     }
 }
 
-impl SteadyStretch {
+impl SteadyTally {
     /// Returns the seconds between the samples, and the counts of the database, per endpoint, and
     /// of the operating system.
     pub fn between_samples(&self) -> Option<(f64, Vec<Counters>, Option<OsInterval>)> {
@@ -123,7 +123,7 @@ mod tests {
 
     /// Returns ten seconds from second 5 on, of an operation each; those in `missed` end without a
     /// sample.
-    fn window(missed: impl Fn(u64) -> bool) -> SteadyStretch {
+    fn window(missed: impl Fn(u64) -> bool) -> SteadyTally {
         let mut window = SteadyWindow::default();
         let sampled = |second: u64| if missed(second) { None } else { bound(second as f64 + 0.02) };
         for second in 5..15 {
@@ -133,7 +133,7 @@ mod tests {
         window.close()
     }
 
-    fn values(steady: &SteadyStretch) -> (f64, f64, u64, Option<u64>) {
+    fn values(steady: &SteadyTally) -> (f64, f64, u64, Option<u64>) {
         let commits =
             steady.between_samples().map(|(_, counters, _)| counters[0].io.commits.unwrap());
         let seconds = &steady.seconds;

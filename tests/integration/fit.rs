@@ -212,7 +212,10 @@ fn the_break_point_is_the_limit_that_a_sweep_of_the_same_mix_finds() {
     let replay = ["replay", file.to_str().unwrap(), "--trial", "0", "-t", "8", "--out", "steps"];
     work.petal(replay.iter().chain(&on).chain(&EVEN).chain(&["--scale", "16,24"])).exits(0);
     let answer = fs::read_to_string(work.path("steps/will-it-fit.txt")).unwrap();
-    assert!(answer.starts_with("holds 16x the busiest interval of PROD, fails at 24x"), "{answer}");
+    assert!(
+        answer.starts_with("sustains 16x the busiest interval of PROD, fails at 24x"),
+        "{answer}"
+    );
     assert!((16.0 * 2.5..=24.0 * 2.5).contains(&peak), "the sweep's peak is {peak} a second");
 }
 
@@ -239,7 +242,7 @@ fn steps_go_up_to_the_first_that_is_not_held() {
     assert_eq!(half["details"]["replay"]["database"], "PROD");
     let answer = fs::read_to_string(out.join("will-it-fit.txt")).unwrap();
     assert!(
-        answer.starts_with("holds 1x the busiest interval of PROD, fails at 300000x"),
+        answer.starts_with("sustains 1x the busiest interval of PROD, fails at 300000x"),
         "{answer}"
     );
     // Commits are due at a set rate: a step that is held delivered them all.
@@ -254,7 +257,7 @@ fn steps_go_up_to_the_first_that_is_not_held() {
     // The report of its folder has all of it anew, and says the answer first.
     fs::remove_file(out.join("will-it-fit.html")).unwrap();
     let reported = work.petal(["report", out.to_str().unwrap()]).exits(0).stdout;
-    assert!(reported.starts_with("holds 1x the busiest interval of PROD"), "{reported}");
+    assert!(reported.starts_with("sustains 1x the busiest interval of PROD"), "{reported}");
     assert!(out.join("will-it-fit.html").is_file());
     // The same command goes on with what is missing, by the rates of the trials before.
     let rates = |step: &str| {
@@ -270,7 +273,7 @@ fn steps_go_up_to_the_first_that_is_not_held() {
     // Side by side with itself.
     let folder = out.to_str().unwrap();
     let compared = work.petal(["compare", folder, folder]).exits(0).stdout;
-    assert!(compared.starts_with("Will it fit?") && compared.contains("holds 1x"), "{compared}");
+    assert!(compared.starts_with("Will it fit?") && compared.contains("sustains 1x"), "{compared}");
 }
 
 #[test]

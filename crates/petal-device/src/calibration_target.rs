@@ -60,8 +60,8 @@ impl Device {
         let there = shared.there()?;
         let is_new = there.is_none();
         let before = there.as_ref().map_or(Ok(None), |there| header_there(shared, there))?;
-        let filled_bytes = before.as_ref().and_then(|header| header.gauge_bytes).unwrap_or(0);
-        let left_behind = before.as_ref().is_some_and(|header| header.gauge_goes);
+        let filled_bytes = before.as_ref().and_then(|header| header.calibrated_bytes).unwrap_or(0);
+        let left_behind = before.as_ref().is_some_and(|header| header.remove_after_calibration);
         let bytes = stretch(shared, there.as_ref(), wanted, filled_bytes, progress)?;
         // From here on, a created file is removed on any error.
         let mut made = UnfinishedFile(None);
@@ -83,13 +83,17 @@ impl Device {
         if filled_bytes < bytes {
             load::make_room(&target.target, HEADER_BYTES + bytes)?;
             let header = TargetHeader::new(support::DEVICE.block_size_default, 0);
-            let header = TargetHeader { gauge_goes: removed_at_end, ..header };
+            let header = TargetHeader { remove_after_calibration: removed_at_end, ..header };
             load::wipe_end(&target.target)?;
             target.target.write_header(&header)?;
             target.fill(progress, stop)?;
-            target.target.write_header(&TargetHeader { gauge_bytes: Some(bytes), ..header })?;
+            target
+                .target
+                .write_header(&TargetHeader { calibrated_bytes: Some(bytes), ..header })?;
         } else if let Some(header) = before.filter(|_| left_behind && wanted.keep) {
-            target.target.write_header(&TargetHeader { gauge_goes: false, ..header })?;
+            target
+                .target
+                .write_header(&TargetHeader { remove_after_calibration: false, ..header })?;
         }
         made.0 = None;
         Ok(target)
@@ -124,8 +128,8 @@ fn header_there(shared: &Shared, there: &TargetFile) -> Result<Option<TargetHead
     // A truncated area counts as missing.
     let bytes = there.bytes()?;
     let is_whole = |filled: &u64| HEADER_BYTES + filled <= bytes;
-    let gauge_bytes = header.gauge_bytes.filter(is_whole);
-    Ok(Some(TargetHeader { gauge_bytes, ..header }))
+    let calibrated_bytes = header.calibrated_bytes.filter(is_whole);
+    Ok(Some(TargetHeader { calibrated_bytes, ..header }))
 }
 
 /// Decides the size of the area.

@@ -41,10 +41,10 @@ pub struct TargetHeader {
     pub schemas: Vec<SchemaArea>,
     /// Bytes after the header that a calibration wrote completely, if no schema is loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gauge_bytes: Option<u64>,
+    pub calibrated_bytes: Option<u64>,
     /// Set if a calibration created this file and removes it at its end; a killed one could not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub gauge_goes: bool,
+    pub remove_after_calibration: bool,
 }
 
 /// Loaded schema.
@@ -71,8 +71,8 @@ impl TargetHeader {
             block_bytes,
             log_bytes,
             schemas: Vec::new(),
-            gauge_bytes: None,
-            gauge_goes: false,
+            calibrated_bytes: None,
+            remove_after_calibration: false,
         }
     }
 
@@ -88,7 +88,7 @@ impl TargetHeader {
 
     /// Returns the length of everything the header describes.
     pub fn bytes(&self) -> u64 {
-        let gauge_end = HEADER_BYTES.saturating_add(self.gauge_bytes.unwrap_or(0));
+        let gauge_end = HEADER_BYTES.saturating_add(self.calibrated_bytes.unwrap_or(0));
         self.end().max(gauge_end)
     }
 
@@ -108,7 +108,7 @@ impl TargetHeader {
             Some(area.checked_end(block_bytes, begin?).filter(|_| is_new && is_known))
         });
         let areas_end = areas_end.flatten();
-        let gauge_end = HEADER_BYTES.checked_add(self.gauge_bytes.unwrap_or(0));
+        let gauge_end = HEADER_BYTES.checked_add(self.calibrated_bytes.unwrap_or(0));
         is_log
             && [areas_end, gauge_end].into_iter().all(|end| end.is_some_and(|end| end <= END_MAX))
     }
@@ -315,7 +315,7 @@ mod tests {
             &|header| header.log_bytes = 0,
             &|header| header.log_bytes = u64::MAX,
             &|header| header.log_bytes = 4000,
-            &|header| header.gauge_bytes = Some(u64::MAX),
+            &|header| header.calibrated_bytes = Some(u64::MAX),
             &|header| header.schemas[1].number = 1,
             &|header| header.schemas[0].rows = 0,
             &|header| header.schemas[1].rows = u64::MAX / 4096,
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn a_torn_header_is_read_from_its_second_copy() {
         let old = TargetHeader::new(4096, 1 << 20);
-        let new = TargetHeader { gauge_bytes: Some(7), ..old.clone() };
+        let new = TargetHeader { calibrated_bytes: Some(7), ..old.clone() };
         let copy = |header: &TargetHeader| header.encode().unwrap();
         let mut torn = copy(&new);
         torn[40..].fill(0);

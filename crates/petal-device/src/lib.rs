@@ -6,7 +6,7 @@
 //! - `request`, `queue`, `uring`, `calls`: requests in flight
 //! - `calibration_target`, `measure`: the target measured bare, for `petal calibrate`
 //! - `session`, `flow`, `update`, `scan`, `context`: one session's work
-//! - `log`, `dirty`: log first and write behind
+//! - `log`, `write_back_cache`: log first and write behind
 //!
 //! There is no recovery: the log is written for its cost and never read. Blocks that were committed
 //! and not yet written when petal is killed keep their older, whole version.
@@ -19,7 +19,6 @@ mod calls;
 mod context;
 mod data;
 mod describe;
-mod dirty;
 mod filling;
 mod flow;
 pub mod layout;
@@ -39,6 +38,7 @@ mod statistics;
 mod target;
 mod update;
 mod uring;
+mod write_back_cache;
 
 #[cfg(test)]
 mod tests;
@@ -51,7 +51,6 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use data::TargetData;
-use dirty::Dirty;
 use flow::Flow;
 use layout::{HEADER_BYTES, TargetContent, TargetHeader};
 use options::{OPTIONS, Options};
@@ -71,6 +70,7 @@ use queue::Backend;
 use session::DeviceSession;
 use statistics::{Count, Statistics};
 use target::{OpenTarget, TargetFile, TargetKind};
+use write_back_cache::WriteBackCache;
 
 /// Maximum number of bad-block messages kept for the record.
 const FLAWS_MAX: usize = 8;
@@ -99,7 +99,7 @@ struct Shared {
     precondition: u32,
     roots: Roots,
     statistics: Statistics,
-    dirty: Dirty,
+    dirty: WriteBackCache,
     opened: Mutex<OpenState>,
     flaws: Mutex<Vec<String>>,
 }
@@ -323,7 +323,7 @@ impl Device {
             precondition: settings.precondition,
             roots: Roots::default(),
             statistics: Statistics::default(),
-            dirty: Dirty::default(),
+            dirty: WriteBackCache::default(),
             opened: Mutex::default(),
             flaws: Mutex::default(),
         };

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use super::block::{self, Identity};
 use super::context::SessionContext;
-use super::dirty::NoRoom;
 use super::flow::{Flow, Pending, SlotUse, Update, UpdateStage};
 use super::log::{self, LogRoom};
 use super::request::IoRequest;
 use super::statistics::Event;
+use super::write_back_cache::NoRoom;
 use petal_engine::{CUT, SessionError, Stop};
 use petal_workload::op::Operation;
 

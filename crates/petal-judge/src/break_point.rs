@@ -336,19 +336,19 @@ impl BreakPoint {
                 format!("does not hold {what} of {of}{objective}: fails {range}; {cause}")
             }
             (None, Some(_)) => format!(
-                "fails {range} {what} of {of}{objective}, the lowest that was tried; {cause}{}",
+                "fails {range} {what} of {of}{objective}, the lowest tested; {cause}{}",
                 self.room_words()
             ),
             (Some(holds), None) if self.cause.is_some() => format!(
-                "holds {holds}x {what} of {of}{objective}, above it {cause}{}",
+                "sustains {holds}x {what} of {of}{objective}, above it {cause}{}",
                 self.room_words()
             ),
             (Some(holds), None) => format!(
-                "holds {holds}x {what} of {of}{objective}, the highest that was tried{}",
+                "sustains {holds}x {what} of {of}{objective}, the highest tested{}",
                 self.room_words()
             ),
             (Some(holds), Some(_)) => format!(
-                "holds {holds}x {what} of {of}{objective}, fails {range}; {cause}{}",
+                "sustains {holds}x {what} of {of}{objective}, fails {range}; {cause}{}",
                 self.room_words()
             ),
         };
@@ -411,7 +411,7 @@ mod tests {
         let line = found.line();
         assert!(
             line.starts_with(
-                "holds 1x the busiest interval of PROD, fails between 2x and 3x in 2 rounds"
+                "sustains 1x the busiest interval of PROD, fails between 2x and 3x in 2 rounds"
             ),
             "{line}"
         );
@@ -481,9 +481,8 @@ mod tests {
         assert_eq!(at_once.holds, None);
         let line = at_once.line();
         assert!(
-            line.starts_with(
-                "fails at 3x the busiest interval of PROD, the lowest that was tried;"
-            ) && line.ends_with("; it is not known whether 1x is held"),
+            line.starts_with("fails at 3x the busiest interval of PROD, the lowest tested;")
+                && line.ends_with("; it is not known whether 1x is held"),
             "{line}"
         );
         assert_eq!(at_once.fits(), None);
@@ -499,12 +498,12 @@ mod tests {
         let never = of(&swept(&[(0.5, 1, 0), (2.5, 1, 0)]), None).unwrap();
         assert_eq!(
             never.line(),
-            "holds 2.5x the busiest interval of PROD, the highest that was tried; room for at least 1.5 more of this database"
+            "sustains 2.5x the busiest interval of PROD, the highest tested; room for at least 1.5 more of this database"
         );
         assert_eq!(never.room_figure().unwrap(), "at least 1.5");
         // Nothing above was tried.
         let once = of(&swept(&[(0.5, 1, 0), (1.0, 1, 0)]), None).unwrap();
-        assert!(once.line().ends_with("the highest that was tried; it fits"), "{}", once.line());
+        assert!(once.line().ends_with("the highest tested; it fits"), "{}", once.line());
         let half = of(&swept(&[(0.5, 1, 0)]), None).unwrap();
         assert_eq!(half.fits(), None);
         assert!(half.line().ends_with("; it is not known whether 1x is held"), "{}", half.line());

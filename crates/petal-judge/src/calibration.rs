@@ -123,10 +123,10 @@ pub fn under(bound: &LatencyBound, calibration: &Calibration) -> Under {
 /// Returns the reason if a run proves its calibration too low; None if it does not.
 pub fn too_low(share: &CalibratedShare) -> Option<String> {
     let over = |part: Option<f64>, of: &str| {
-        let percent = decimal(part.filter(|part| *part > OF_DEVICE_MAX)? * 100.0, 0);
-        Some(format!("the calibration is too low: the run had {percent} % of {of}"))
+        let times = decimal(part.filter(|part| *part > OF_DEVICE_MAX)?, 1);
+        Some(format!("the calibration is too low: the run did {times} times {of}"))
     };
-    over(share.of_depth, "its requests a second with as many in flight")
+    over(share.of_depth, "the calibrated rate with as many in flight")
         .or_else(|| over(share.of_max, "its maximum"))
 }
 
@@ -427,10 +427,10 @@ pub(crate) mod tests {
             found.into_iter().find(|finding| finding.id == "calibration-too-low")
         };
         let low = found(11_960, 0.9).unwrap();
-        insta::assert_snapshot!(low.message, @"the calibration is too low: the run had 1,196 % of its requests a second with as many in flight (11,960 a second at 0.9)");
+        insta::assert_snapshot!(low.message, @"the calibration is too low: the run did 12.0 times the calibrated rate with as many in flight (11,960 a second at 0.9)");
         assert_eq!(found(1090, 0.9), None, "repeats differ by as much");
         // Deeper than the calibration, and above the device's maximum.
-        assert!(found(9900, 15.0).unwrap().message.contains("124 % of its maximum"));
+        assert!(found(9900, 15.0).unwrap().message.contains("1.2 times its maximum"));
     }
 
     #[test]

@@ -5,8 +5,8 @@
 
 use std::ops::Range;
 
-use crate::draws::Draws;
 use crate::estimate::{mean, median, t_p_value};
+use crate::seeded_rng::SeededRng;
 use crate::spread::PooledSpread;
 
 /// Fewest values in a row that are a level.
@@ -18,7 +18,7 @@ const ORDERS: usize = 999;
 const SEED: u64 = 0x006c_6576_656c;
 /// A value farther from its level than this number of standard deviations is an odd one. It counts
 /// as one that is as far as this.
-const ODD: f64 = 5.0;
+const OUTLIER_SIGMA: f64 = 5.0;
 /// The largest p value of neighbouring levels that stay apart when all levels are known.
 const APART_P_MAX: f64 = 0.01;
 
@@ -53,13 +53,13 @@ type Scan = fn(&[f64]) -> Option<(f64, Range<usize>)>;
 /// much.
 fn unlikely(values: &[f64], scan: Scan, level: f64) -> Option<Range<usize>> {
     let (largest, part) = scan(values).filter(|(largest, _)| *largest > 0.0)?;
-    let mut draws = Draws::seeded(SEED);
+    let mut rng = SeededRng::seeded(SEED);
     let mut order = values.to_vec();
     // The series' own order is one of them.
     let allowed = level * (ORDERS + 1) as f64 - 1.0;
     let mut as_large = 0.0;
     for _ in 0..ORDERS {
-        draws.shuffle(&mut order);
+        rng.shuffle(&mut order);
         // Rounding must not make equal orders differ.
         if scan(&order).is_some_and(|(other, _)| other >= largest * (1.0 - 1e-9)) {
             as_large += 1.0;
@@ -156,7 +156,10 @@ fn without_odd(values: &[f64], noise: f64) -> Vec<f64> {
         return values.to_vec();
     }
     let middle = median(values).unwrap_or(0.0);
-    values.iter().map(|value| value.clamp(middle - ODD * noise, middle + ODD * noise)).collect()
+    values
+        .iter()
+        .map(|value| value.clamp(middle - OUTLIER_SIGMA * noise, middle + OUTLIER_SIGMA * noise))
+        .collect()
 }
 
 #[cfg(test)]
@@ -169,9 +172,9 @@ mod tests {
     type Parts = [(usize, f64)];
 
     fn series(parts: &Parts) -> Vec<f64> {
-        let mut draws = Draws::seeded(7);
+        let mut rng = SeededRng::seeded(7);
         let of = |&(count, level): &(usize, f64)| std::iter::repeat_n(level, count);
-        parts.iter().flat_map(of).map(|level| level + draws.normal()).collect()
+        parts.iter().flat_map(of).map(|level| level + rng.normal()).collect()
     }
 
     #[test]

@@ -225,7 +225,7 @@ mod tests {
     use petal_record::waterfall::{PartOfTime, WaterfallPart};
 
     use super::*;
-    use crate::draws::Draws;
+    use crate::seeded_rng::SeededRng;
 
     const CHANGES: [(ChangedResource, f64); 3] = [
         (ChangedResource::Processors, 1.25),
@@ -234,12 +234,12 @@ mod tests {
     ];
 
     /// A run with these elasticities, and noise from slot to slot and from round to round.
-    fn run(truth: [f64; 3], rounds: usize, noise: f64, draws: &mut Draws) -> Run {
+    fn run(truth: [f64; 3], rounds: usize, noise: f64, rng: &mut SeededRng) -> Run {
         let mut slots = Vec::new();
         for _ in 0..rounds {
-            let level = 1000.0 * (1.0 + 0.2 * draws.normal()).max(0.2);
+            let level = 1000.0 * (1.0 + 0.2 * rng.normal()).max(0.2);
             let mut slot = |change, by: f64| {
-                let operations = level * by * (1.0 + noise * draws.normal());
+                let operations = level * by * (1.0 + noise * rng.normal());
                 slots.push(ExperimentSlot { change, operations });
             };
             slot(None, 1.0);
@@ -262,11 +262,11 @@ mod tests {
 
     #[test]
     fn an_interval_holds_the_true_elasticity_in_95_of_100_runs() {
-        let mut draws = Draws::seeded(50);
+        let mut rng = SeededRng::seeded(50);
         let truth = [-0.8, -0.2, 0.5];
         let (mut held, mut all) = (0, 0);
         for _ in 0..500 {
-            for (found, truth) in of(&run(truth, 12, 0.04, &mut draws)).iter().zip(truth) {
+            for (found, truth) in of(&run(truth, 12, 0.04, &mut rng)).iter().zip(truth) {
                 let (low, high) = found.interval.unwrap();
                 all += 1;
                 held += u32::from(low <= truth && truth <= high);
@@ -278,9 +278,9 @@ mod tests {
 
     #[test]
     fn the_resource_of_the_largest_elasticity_is_the_limit() {
-        let mut draws = Draws::seeded(51);
+        let mut rng = SeededRng::seeded(51);
         let mut proven_by = |truth, by| {
-            let found = of(&run(truth, 20, 0.02, &mut draws));
+            let found = of(&run(truth, 20, 0.02, &mut rng));
             let counted = LimitedBy { by, words: "counted".into(), ..LimitedBy::default() };
             proven(&found, counted, None)
         };
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn resources_whose_intervals_meet_leave_the_counted_limit() {
-        let found = of(&run([-0.6, -0.6, 0.0], 8, 0.08, &mut Draws::seeded(53)));
+        let found = of(&run([-0.6, -0.6, 0.0], 8, 0.08, &mut SeededRng::seeded(53)));
         let counted = LimitedBy { by: Limiter::Reads, words: "c".into(), ..LimitedBy::default() };
         let limit = proven(&found, counted, None);
         assert_eq!(limit.by, Limiter::Reads);
@@ -328,7 +328,7 @@ mod tests {
             gap_us: Some(0.0),
             why_unknown: None,
         };
-        let found = of(&run([-0.4, -0.9, 0.0], 20, 0.02, &mut Draws::seeded(54)));
+        let found = of(&run([-0.4, -0.9, 0.0], 20, 0.02, &mut SeededRng::seeded(54)));
         let proven_by = |by, waterfall: Option<Waterfall>| {
             let counted = LimitedBy { by, words: "counted".into(), ..LimitedBy::default() };
             proven(&found, counted, waterfall.as_ref())
@@ -350,10 +350,10 @@ mod tests {
 
     #[test]
     fn too_few_rounds_are_unknown_with_a_reason() {
-        let mut draws = Draws::seeded(52);
-        let found = of(&run([-0.9, -0.1, 0.0], 3, 0.02, &mut draws));
+        let mut rng = SeededRng::seeded(52);
+        let found = of(&run([-0.9, -0.1, 0.0], 3, 0.02, &mut rng));
         assert!(found.iter().all(|it| it.elasticity.is_none() && it.why_unknown.is_some()));
-        let mut idle = run([-0.9, -0.1, 0.0], 9, 0.02, &mut draws);
+        let mut idle = run([-0.9, -0.1, 0.0], 9, 0.02, &mut rng);
         idle.details.experiments.as_mut().unwrap().slots.iter_mut().for_each(|slot| {
             slot.operations = 0.0;
         });

@@ -210,8 +210,11 @@ pub(super) fn failed(run: &Run) -> Judgement {
         return warning(message, "Their output is in the run's folder.").with(figures);
     }
     let message = format!("no price is known of {}", unpriced.join("; "));
-    error(message, "Its output is in the run's folder. A price takes three pairs of slots.")
-        .with(figures)
+    error(
+        message,
+        "Its output is in the run's folder. A price needs at least three on/off pairs of slots.",
+    )
+    .with(figures)
 }
 
 /// Names neighbours that were at work only in a part of their time.
@@ -294,7 +297,7 @@ pub(super) fn leftovers(run: &Run) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draws::Draws;
+    use crate::seeded_rng::SeededRng;
     use petal_host::histogram::LatencySummary;
     use petal_record::interference::{Neighbour, NeighbourStart};
     use petal_record::{IntervalTotals, Ops};
@@ -305,11 +308,11 @@ mod tests {
         at: usize,
         neighbour: Option<usize>,
         factor: f64,
-        draws: &mut Draws,
+        rng: &mut SeededRng,
     ) -> InterferenceSlot {
         let from_s = at as f64 * 6.0;
-        let level = (NOISE * draws.normal()).exp();
-        let mut figure = |us: f64| Some(us * factor * level * (NOISE * draws.normal()).exp());
+        let level = (NOISE * rng.normal()).exp();
+        let mut figure = |us: f64| Some(us * factor * level * (NOISE * rng.normal()).exp());
         let response = LatencySummary {
             count: 4000,
             mean: figure(600.0),
@@ -317,7 +320,7 @@ mod tests {
             p99: figure(2000.0),
             ..LatencySummary::default()
         };
-        let ops = (4000.0 * (draws.normal() / 63.0).exp()) as u64;
+        let ops = (4000.0 * (rng.normal() / 63.0).exp()) as u64;
         let totals = IntervalTotals {
             counted_s: 4.0,
             ops: Ops { total: ops, ..Ops::default() },
@@ -342,7 +345,7 @@ mod tests {
     }
 
     /// A run with a neighbour for each factor, which multiplies the response times.
-    fn run(factors: &[f64], rounds: usize, draws: &mut Draws) -> Run {
+    fn run(factors: &[f64], rounds: usize, rng: &mut SeededRng) -> Run {
         let mut run = Run::default();
         let name = |at: usize| Neighbour { name: format!("n{at}"), output: None };
         let choices: Vec<Option<usize>> = (0..factors.len()).map(Some).chain([None]).collect();
@@ -352,7 +355,7 @@ mod tests {
             for at in 0..choices.len() {
                 let neighbour = choices[(at + round) % choices.len()];
                 let factor = neighbour.map_or(1.0, |it| factors[it]) * 1.03_f64.powi(round as i32);
-                slots.push(slot(slots.len(), neighbour, factor, draws));
+                slots.push(slot(slots.len(), neighbour, factor, rng));
             }
         }
         run.summary.settings.insert("rate".to_owned(), json!(1000));
@@ -372,10 +375,10 @@ mod tests {
 
     #[test]
     fn a_known_price_is_found_by_layer_and_its_interval_holds_it() {
-        let mut draws = Draws::seeded(1);
+        let mut rng = SeededRng::seeded(1);
         let mut held = 0;
         for _ in 0..200 {
-            let prices = of(&run(&[1.35, 1.0], 10, &mut draws)).unwrap();
+            let prices = of(&run(&[1.35, 1.0], 10, &mut rng)).unwrap();
             let p99 = figure(&prices[0], "p99");
             assert!(p99.is_found && (p99.share.unwrap() - 0.35).abs() < 0.15, "{p99:?}");
             let shown = p99.with.unwrap() / p99.without.unwrap() - 1.0;
@@ -394,10 +397,10 @@ mod tests {
     #[test]
     fn a_neighbour_that_does_nothing_shows_no_difference_in_95_of_100_trials() {
         const TRIALS: u32 = 1000;
-        let mut draws = Draws::seeded(2);
+        let mut rng = SeededRng::seeded(2);
         let mut smallest = Vec::new();
         let mut trial = || {
-            let prices = of(&run(&[1.0], 10, &mut draws)).unwrap();
+            let prices = of(&run(&[1.0], 10, &mut rng)).unwrap();
             smallest.push(figure(&prices[0], "p99").smallest.unwrap());
             u32::from(prices[0].figures.iter().any(|it| it.is_found))
         };
@@ -410,11 +413,11 @@ mod tests {
 
     #[test]
     fn without_three_pairs_there_is_no_price_and_the_reason_is_named() {
-        let mut draws = Draws::seeded(3);
-        let prices = of(&run(&[1.5], 2, &mut draws)).unwrap();
+        let mut rng = SeededRng::seeded(3);
+        let prices = of(&run(&[1.5], 2, &mut rng)).unwrap();
         assert!(prices[0].figures.is_empty());
         assert_eq!(prices[0].why_unknown.as_deref(), Some("2 whole pairs, and it takes 3"));
-        let mut failing = run(&[1.5], 5, &mut draws);
+        let mut failing = run(&[1.5], 5, &mut rng);
         let slots = &mut failing.details.interference.as_mut().unwrap().slots;
         for slot in slots.iter_mut().filter(|slot| slot.neighbour.is_some()) {
             slot.starts[0].failure = Some("exit code 2".to_owned());
@@ -429,8 +432,8 @@ mod tests {
 
     #[test]
     fn an_idle_neighbour_a_lost_rate_and_leftovers_are_findings() {
-        let mut draws = Draws::seeded(4);
-        let mut run = run(&[1.2], 6, &mut draws);
+        let mut rng = SeededRng::seeded(4);
+        let mut run = run(&[1.2], 6, &mut rng);
         assert!(idle(&run).is_err() && rate_kept(&run).is_err() && leftovers(&run).is_err());
         let seen = run.details.interference.as_mut().unwrap();
         let mut timeline = Vec::new();
@@ -438,7 +441,7 @@ mod tests {
             let is_after = at > 0 && slot.neighbour.is_none();
             for second in 0..6 {
                 let mean = if second == 2 && is_after { 900.0 } else { 500.0 };
-                let mean = Some(mean * (0.02 * draws.normal()).exp());
+                let mean = Some(mean * (0.02 * rng.normal()).exp());
                 let response_us = LatencySummary { count: 9, mean, ..LatencySummary::default() };
                 let from_s = slot.from_s + f64::from(second);
                 timeline.push(ResponseSecond { from_s, response_us });

@@ -204,9 +204,7 @@ fn is_logical_test(run: &Run) -> bool {
 fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
     let Some(others) = other_processors::noticeable(run) else {
         return warning(
-            format!(
-                "the processors were {busy:.1} % busy{on}: they were the limit, not storage{whose}"
-            ),
+            format!("the processors were the limit, not storage: {busy:.1} % busy{on}{whose}"),
             "Use fewer sessions, or more or faster processors, to see the storage's limit.",
         );
     };

@@ -18,7 +18,7 @@ use petal_workload::version::{RunStamps, Version};
 use super::judgement::{FindingParts as _, Judgement, NoFinding, error, info, warning};
 
 /// Losses are of one outage if no more time passed since the one before was over.
-const APART_S: f64 = 1.0;
+const OUTAGE_MERGE_GAP_S: f64 = 1.0;
 /// Time before an outage in which its rate is taken, and its least part.
 const BEFORE_S: f64 = 10.0;
 const BEFORE_MIN_S: f64 = 1.0;
@@ -31,7 +31,7 @@ pub(crate) fn of(run: &Run) -> Option<Vec<Outage>> {
     let mut groups: Vec<Vec<&ConnectionLoss>> = Vec::new();
     let mut over_s = f64::NEG_INFINITY;
     for loss in &seen.losses {
-        match groups.last_mut().filter(|_| loss.at_s <= over_s + APART_S) {
+        match groups.last_mut().filter(|_| loss.at_s <= over_s + OUTAGE_MERGE_GAP_S) {
             Some(group) => group.push(loss),
             None => groups.push(vec![loss]),
         }
@@ -189,14 +189,14 @@ pub(super) fn lost_commits(run: &Run) -> Judgement {
 }
 
 /// Decides commits in doubt by the stamps that their rows hold after the run.
-pub struct Doubts {
+pub struct InDoubtResolver {
     stamps: RunStamps,
     sessions: u32,
     /// Time of the acknowledgement of each commit of the ledger.
     acknowledged_ns: HashMap<Version, u64>,
 }
 
-impl Doubts {
+impl InDoubtResolver {
     pub fn new(stamps: RunStamps, sessions: u32, ledger: Option<&Ledger>) -> Self {
         let commits = ledger.iter().flat_map(|ledger| &ledger.commits);
         let acknowledged_ns = commits.map(|commit| (commit.version, commit.end_ns)).collect();
@@ -325,7 +325,7 @@ mod tests {
         let stamp = |session, sequence| stamps.stamp(Version { session, sequence });
         let doubt =
             DoubtfulCommit { stamp: stamp(1, 10), begin_s: 5.0, ..DoubtfulCommit::default() };
-        let mut judge = Doubts::new(stamps, 2, None);
+        let mut judge = InDoubtResolver::new(stamps, 2, None);
         let other = stamp(2, 4);
         judge.acknowledged_ns.insert(Version { session: 2, sequence: 4 }, 4_000_000_000);
         for (found, outcome) in [

@@ -404,8 +404,8 @@ pub(super) fn wrong_plan(run: &Run) -> Judgement {
     if let Some(after) = run.details.plan_lost() {
         return error(
             format!(
-                "in the run a statement ceased to go by the index on custid; now: {}. Its figures \
-                 are of two plans",
+                "the plan changed during the run: no longer an index scan on custid, but {}. The \
+                 figures mix two plans",
                 after.text
             ),
             "Use no figure of it. Find out who changed the index, then load again (petal setup \

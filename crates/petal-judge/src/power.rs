@@ -7,9 +7,9 @@ use statrs::distribution::{Binomial, DiscreteCDF as _};
 use crate::compare::history::{self, FigureHistory, History};
 use crate::compare::limits::{LimitOutcome, hold};
 use crate::compare::{ComparedSide, Comparison, Rules, Significance, compare};
-use crate::draws::Draws;
 use crate::next_cell::repeats;
 use crate::petals::{PetalLine, Petals};
+use crate::seeded_rng::SeededRng;
 use petal_record::observation::{Observation, metric};
 use petal_settings::Arrivals;
 use petal_workload::arrivals::simulated;
@@ -31,14 +31,14 @@ pub struct Claim {
     pub rule: &'static str,
     pub runs: &'static str,
     pub stated: Stated,
-    trial: fn(&mut Draws) -> bool,
+    trial: fn(&mut SeededRng) -> bool,
 }
 
 impl Claim {
     /// Returns the number of trials with this answer.
     pub fn count(&self, trials: u64, seed: u64) -> u64 {
-        let mut draws = Draws::seeded(seed);
-        (0..trials).map(|_| u64::from((self.trial)(&mut draws))).sum()
+        let mut rng = SeededRng::seeded(seed);
+        (0..trials).map(|_| u64::from((self.trial)(&mut rng))).sum()
     }
 
     /// Returns whether a count is past the stated share, be it by chance.
@@ -72,36 +72,36 @@ pub const CLAIMS: [Claim; 27] = [
         rule: GATE,
         runs: "12 cells, 3 repeats, 2 % noise, no change: passed",
         stated: Stated::AtLeast(0.95),
-        trial: |draws| gate(draws, 12, 0.02, &|_| 1.0) == LimitOutcome::Passed,
+        trial: |rng| gate(rng, 12, 0.02, &|_| 1.0) == LimitOutcome::Passed,
     },
     Claim {
         rule: GATE,
         runs: "the same, -8 % in every cell: failed",
         stated: Stated::AtLeast(0.95),
-        trial: |draws| gate(draws, 12, 0.02, &|_| 0.92) == LimitOutcome::Failed,
+        trial: |rng| gate(rng, 12, 0.02, &|_| 0.92) == LimitOutcome::Failed,
     },
     Claim {
         rule: GATE,
         runs: "the same, -5 % in every cell, which is the limit: failed",
         stated: Stated::AtMost(0.05),
-        trial: |draws| gate(draws, 12, 0.02, &|_| 0.95) == LimitOutcome::Failed,
+        trial: |rng| gate(rng, 12, 0.02, &|_| 0.95) == LimitOutcome::Failed,
     },
     Claim {
         rule: GATE,
         runs: "the same, -25 % in one cell: failed, and the cell is named",
         stated: Stated::AtLeast(0.80),
-        trial: |draws| {
+        trial: |rng| {
             let change = |cell| if cell == 5 { 0.75 } else { 1.0 };
-            gate(draws, 12, 0.02, &change) == LimitOutcome::Failed
+            gate(rng, 12, 0.02, &change) == LimitOutcome::Failed
         },
     },
     Claim {
         rule: "compare, change over all cells",
         runs: "12 cells, no change, one cell with three times the noise: significant",
         stated: Stated::AtMost(0.05),
-        trial: |draws| {
+        trial: |rng| {
             let noise = |cell| if cell == 0 { 0.06 } else { 0.02 };
-            let compared = compared(draws, 12, &noise, &|_| 1.0);
+            let compared = compared(rng, 12, &noise, &|_| 1.0);
             compared.wholes[0].p.is_some_and(crate::significance::is_significant)
         },
     },
@@ -109,92 +109,92 @@ pub const CLAIMS: [Claim; 27] = [
         rule: "compare, differing cells",
         runs: "12 cells, no change: one or more significant",
         stated: Stated::AtMost(0.05),
-        trial: |draws| has_significant(&compared(draws, 12, &|_| 0.02, &|_| 1.0)),
+        trial: |rng| has_significant(&compared(rng, 12, &|_| 0.02, &|_| 1.0)),
     },
     Claim {
         rule: BEND,
         runs: "10 % lower at the end, 3 repeats, 3 % noise: found",
         stated: Stated::AtLeast(0.97),
-        trial: |draws| bends(draws, &knee(0.10), 0.03, REPEATS),
+        trial: |rng| bends(rng, &knee(0.10), 0.03, REPEATS),
     },
     Claim {
         rule: BEND,
         runs: "5 % lower at the end, 3 % noise: found",
         stated: Stated::AtLeast(0.45),
-        trial: |draws| bends(draws, &knee(0.05), 0.03, REPEATS),
+        trial: |rng| bends(rng, &knee(0.05), 0.03, REPEATS),
     },
     Claim {
         rule: BEND,
         runs: "5 % lower at the end, 1 % noise: found",
         stated: Stated::AtLeast(0.97),
-        trial: |draws| bends(draws, &knee(0.05), 0.01, REPEATS),
+        trial: |rng| bends(rng, &knee(0.05), 0.01, REPEATS),
     },
     Claim {
         rule: BEND,
         runs: "a line that becomes flat, 3 % noise: found",
         stated: Stated::AtMost(0.05),
-        trial: |draws| bends(draws, &knee(0.0), 0.03, REPEATS),
+        trial: |rng| bends(rng, &knee(0.0), 0.03, REPEATS),
     },
     Claim {
         rule: BEND,
         runs: "a line that is flat from one session on, 3 % noise: found",
         stated: Stated::AtMost(0.05),
-        trial: |draws| bends(draws, &[60_000.0; 8], 0.03, REPEATS),
+        trial: |rng| bends(rng, &[60_000.0; 8], 0.03, REPEATS),
     },
     Claim {
         rule: BEND,
         runs: "the same, its last point with three times the noise: found",
         stated: Stated::AtMost(0.12),
-        trial: |draws| {
+        trial: |rng| {
             let noise = |at| if at == 7 { 0.06 } else { 0.02 };
-            line(draws, &[60_000.0; 8], &noise, REPEATS).bend_back.is_some()
+            line(rng, &[60_000.0; 8], &noise, REPEATS).bend_back.is_some()
         },
     },
     Claim {
         rule: BEND,
         runs: "a flat line of single runs, 3 % noise: found",
         stated: Stated::AtMost(0.0),
-        trial: |draws| bends(draws, &knee(0.0), 0.03, 1),
+        trial: |rng| bends(rng, &knee(0.0), 0.03, 1),
     },
     Claim {
         rule: "petals, plateau",
         runs: "a line that becomes flat, 3 % noise: it has the true peak",
         stated: Stated::AtLeast(0.95),
-        trial: |draws| has_peak(draws, &knee(0.0)),
+        trial: |rng| has_peak(rng, &knee(0.0)),
     },
     Claim {
         rule: "petals, plateau",
         runs: "a line that is flat from one session on: it has any one point",
         stated: Stated::AtLeast(0.85),
-        trial: |draws| has_peak(draws, &[60_000.0; 8]),
+        trial: |rng| has_peak(rng, &[60_000.0; 8]),
     },
     Claim {
         rule: STEPS,
         runs: "30 nights, then 7 that are 5 % lower, 2 % noise: found within 2 nights",
         stated: Stated::AtLeast(0.95),
-        trial: |draws| is_near(&followed(draws, &[(30, 1.0), (7, 0.95)], 0.02), &[30]),
+        trial: |rng| is_near(&followed(rng, &[(30, 1.0), (7, 0.95)], 0.02), &[30]),
     },
     Claim {
         rule: STEPS,
         runs: "the same with 3 %: found within 2 nights",
         stated: Stated::AtLeast(0.50),
-        trial: |draws| is_near(&followed(draws, &[(30, 1.0), (7, 0.97)], 0.02), &[30]),
+        trial: |rng| is_near(&followed(rng, &[(30, 1.0), (7, 0.97)], 0.02), &[30]),
     },
     Claim {
         rule: STEPS,
         runs: "30 nights, 10 that are 8 % lower, 10 repaired: both found within 2 nights",
         stated: Stated::AtLeast(0.95),
-        trial: |draws| {
+        trial: |rng| {
             let parts = [(30, 1.0), (10, 0.92), (10, 1.0)];
-            is_near(&followed(draws, &parts, 0.02), &[30, 40])
+            is_near(&followed(rng, &parts, 0.02), &[30, 40])
         },
     },
     Claim {
         rule: STEPS,
         runs: "the 5 % step, when it is found: another one is found with it",
         stated: Stated::AtMost(0.05),
-        trial: |draws| {
-            let series = followed(draws, &[(30, 1.0), (7, 0.95)], 0.02);
+        trial: |rng| {
+            let series = followed(rng, &[(30, 1.0), (7, 0.95)], 0.02);
             series.changes.iter().filter(|change| change.is_lasting).count() > 1
         },
     },
@@ -202,8 +202,8 @@ pub const CLAIMS: [Claim; 27] = [
         rule: STEPS,
         runs: "the 5 % step, when it is found: its size is in the 95 % interval",
         stated: Stated::AtLeast(0.90),
-        trial: |draws| {
-            let series = followed(draws, &[(30, 1.0), (7, 0.95)], 0.02);
+        trial: |rng| {
+            let series = followed(rng, &[(30, 1.0), (7, 0.95)], 0.02);
             let newest = series.changes.last().and_then(|change| change.shift?.interval);
             newest.is_none_or(|(low, high)| low <= -0.05 && -0.05 <= high)
         },
@@ -212,54 +212,54 @@ pub const CLAIMS: [Claim; 27] = [
         rule: "history, any change",
         runs: "60 nights of one level: found",
         stated: Stated::AtMost(0.05),
-        trial: |draws| !followed(draws, &[(60, 1.0)], 0.02).changes.is_empty(),
+        trial: |rng| !followed(rng, &[(60, 1.0)], 0.02).changes.is_empty(),
     },
     Claim {
         rule: "history, any change",
         runs: "14 nights of one level: found",
         stated: Stated::AtMost(0.05),
-        trial: |draws| !followed(draws, &[(14, 1.0)], 0.02).changes.is_empty(),
+        trial: |rng| !followed(rng, &[(14, 1.0)], 0.02).changes.is_empty(),
     },
     Claim {
         rule: NIGHTLY,
         runs: "31 nights of one level, 2 % noise: passed",
         stated: Stated::AtLeast(0.95),
-        trial: |draws| nightly(draws, &[(31, 1.0)]) == LimitOutcome::Passed,
+        trial: |rng| nightly(rng, &[(31, 1.0)]) == LimitOutcome::Passed,
     },
     Claim {
         rule: NIGHTLY,
         runs: "30 nights, then 7 that are 8 % lower: failed",
         stated: Stated::AtLeast(0.90),
-        trial: |draws| nightly(draws, &[(30, 1.0), (7, 0.92)]) == LimitOutcome::Failed,
+        trial: |rng| nightly(rng, &[(30, 1.0), (7, 0.92)]) == LimitOutcome::Failed,
     },
     Claim {
         rule: NIGHTLY,
         runs: "30 nights, then 7 that are 5 % lower, which is the limit: failed",
         stated: Stated::AtMost(0.05),
-        trial: |draws| nightly(draws, &[(30, 1.0), (7, 0.95)]) == LimitOutcome::Failed,
+        trial: |rng| nightly(rng, &[(30, 1.0), (7, 0.95)]) == LimitOutcome::Failed,
     },
     Claim {
         rule: REPEATED,
         runs: "equal sides with 2 % noise: significant",
         stated: Stated::AtMost(0.05),
-        trial: |draws| repeated_differ(draws, 1.0),
+        trial: |rng| repeated_differ(rng, 1.0),
     },
     Claim {
         rule: REPEATED,
         runs: "the same, the second 6 % lower: significant",
         stated: Stated::AtLeast(0.90),
-        trial: |draws| repeated_differ(draws, 0.94),
+        trial: |rng| repeated_differ(rng, 0.94),
     },
 ];
 
 /// The mean errors of the peak and of the plateau's PIOPS, on a line that becomes flat, with 5 %
 /// noise and three repeats: the highest of several means is too high.
 pub fn errors_of_the_peak(trials: u64, seed: u64) -> (f64, f64) {
-    let mut draws = Draws::seeded(seed);
+    let mut rng = SeededRng::seeded(seed);
     let truth = knee(0.0);
     let (mut of_peak, mut of_plateau) = (0.0, 0.0);
     for _ in 0..trials {
-        let line = line(&mut draws, &truth, &|_| 0.05, REPEATS);
+        let line = line(&mut rng, &truth, &|_| 0.05, REPEATS);
         let peak = line.peak.and_then(|at| line.points[at].piops.as_ref());
         let peak = peak.map_or(0.0, |piops| piops.mean);
         of_peak += peak / truth[7] - 1.0;
@@ -278,7 +278,7 @@ fn run(key: &str, value: usize, repeat: u32, piops: f64) -> Observation {
 }
 
 fn compared(
-    draws: &mut Draws,
+    rng: &mut SeededRng,
     cells: usize,
     noise: &dyn Fn(usize) -> f64,
     change: &dyn Fn(usize) -> f64,
@@ -288,7 +288,7 @@ fn compared(
         for cell in 0..cells {
             let level = 1000.0 * (cell + 1) as f64 * change(cell);
             let repeats = (1..=REPEATS).map(|repeat| {
-                run("cell", cell, repeat, level * (noise(cell) * draws.normal()).exp())
+                run("cell", cell, repeat, level * (noise(cell) * rng.normal()).exp())
             });
             observations.extend(repeats);
         }
@@ -299,11 +299,11 @@ fn compared(
 }
 
 /// Returns whether two sides differ, each repeated as a sweep with `--precision 2%` repeats it.
-fn repeated_differ(draws: &mut Draws, change: f64) -> bool {
+fn repeated_differ(rng: &mut SeededRng, change: f64) -> bool {
     let mut side = |name: &str, level: f64| {
         let mut values = Vec::new();
         while repeats::end(&values, 0.02, 16).is_none() {
-            values.push(level * (0.02 * draws.normal()).exp());
+            values.push(level * (0.02 * rng.normal()).exp());
         }
         let observations = (1..).zip(values).map(|(repeat, piops)| Observation {
             is_repeated_by_figures: true,
@@ -322,12 +322,12 @@ fn has_significant(compared: &Comparison) -> bool {
 }
 
 fn gate(
-    draws: &mut Draws,
+    rng: &mut SeededRng,
     cells: usize,
     noise: f64,
     change: &dyn Fn(usize) -> f64,
 ) -> LimitOutcome {
-    let compared = compared(draws, cells, &|_| noise, change);
+    let compared = compared(rng, cells, &|_| noise, change);
     LIMIT.parse().map_or(LimitOutcome::Inconclusive, |limit| hold(&limit, &compared).outcome)
 }
 
@@ -342,7 +342,7 @@ fn knee(drop: f64) -> [f64; 8] {
 }
 
 fn line(
-    draws: &mut Draws,
+    rng: &mut SeededRng,
     truth: &[f64; 8],
     noise: &dyn Fn(usize) -> f64,
     repeats: u32,
@@ -350,20 +350,20 @@ fn line(
     let mut seen = Vec::new();
     for (at, level) in truth.iter().enumerate() {
         for repeat in 1..=repeats {
-            let piops = level * (noise(at) * draws.normal()).exp();
+            let piops = level * (noise(at) * rng.normal()).exp();
             seen.push(run("sessions", 1 << at, repeat, piops));
         }
     }
     Petals::of(&seen).lines.pop().unwrap_or_default()
 }
 
-fn bends(draws: &mut Draws, truth: &[f64; 8], noise: f64, repeats: u32) -> bool {
-    line(draws, truth, &|_| noise, repeats).bend_back.is_some()
+fn bends(rng: &mut SeededRng, truth: &[f64; 8], noise: f64, repeats: u32) -> bool {
+    line(rng, truth, &|_| noise, repeats).bend_back.is_some()
 }
 
 /// Whether the plateau, or the peak if it is alone, has the point at 128 sessions.
-fn has_peak(draws: &mut Draws, truth: &[f64; 8]) -> bool {
-    let line = line(draws, truth, &|_| 0.03, REPEATS);
+fn has_peak(rng: &mut SeededRng, truth: &[f64; 8]) -> bool {
+    let line = line(rng, truth, &|_| 0.03, REPEATS);
     let last = line.plateau.map(|plateau| plateau.to).or(line.peak);
     last == Some(7)
 }
@@ -387,10 +387,10 @@ pub fn open_loop_words() -> String {
 }
 
 /// A run a night, at these levels for so many nights each.
-fn nights(draws: &mut Draws, parts: &[(usize, f64)], noise: f64) -> Option<History> {
+fn nights(rng: &mut SeededRng, parts: &[(usize, f64)], noise: f64) -> Option<History> {
     let levels = parts.iter().flat_map(|&(count, level)| std::iter::repeat_n(level, count));
     let runs = levels.enumerate().map(|(night, level)| {
-        let mut seen = run("night", night, 1, 1000.0 * level * (noise * draws.normal()).exp());
+        let mut seen = run("night", night, 1, 1000.0 * level * (noise * rng.normal()).exp());
         seen.factors.clear();
         seen.context.insert("night".to_owned(), night.to_string());
         seen
@@ -399,8 +399,8 @@ fn nights(draws: &mut Draws, parts: &[(usize, f64)], noise: f64) -> Option<Histo
     history::history(&runs, "night", &[metric::PIOPS.to_owned()]).ok()
 }
 
-fn followed(draws: &mut Draws, parts: &[(usize, f64)], noise: f64) -> FigureHistory {
-    let history = nights(draws, parts, noise);
+fn followed(rng: &mut SeededRng, parts: &[(usize, f64)], noise: f64) -> FigureHistory {
+    let history = nights(rng, parts, noise);
     history.and_then(|mut history| history.series.pop()).unwrap_or_default()
 }
 
@@ -412,8 +412,8 @@ fn is_near(series: &FigureHistory, known: &[usize]) -> bool {
     known.iter().all(near)
 }
 
-fn nightly(draws: &mut Draws, parts: &[(usize, f64)]) -> LimitOutcome {
-    let history = nights(draws, parts, 0.02);
+fn nightly(rng: &mut SeededRng, parts: &[(usize, f64)]) -> LimitOutcome {
+    let history = nights(rng, parts, 0.02);
     let held = history.and_then(|history| Some(history.hold(&LIMIT.parse().ok()?).outcome));
     held.unwrap_or(LimitOutcome::Inconclusive)
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use petal_record::waterfall::{PartOfTime, Waterfall};
 
-/// PlaceOfTime in which an operation spends time.
+/// Place where an operation spends its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PlaceOfTime {
     /// Time on a processor, or waiting for one.

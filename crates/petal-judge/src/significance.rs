@@ -23,7 +23,7 @@ const P_MIN: f64 = 1e-12;
 /// Doublings from the ratio to its farthest bound; a farther one counts as unbounded.
 const DOUBLINGS_MAX: u32 = 24;
 
-/// Reason why the rounds of two sides prove nothing: the difference is then between the means.
+/// Reason why paired rounds give no interval: the difference is then between the means.
 pub const NO_RATIO: &str = "a round has no ratio, because a figure of it is not above zero; rounds \
                             without it make it known";
 

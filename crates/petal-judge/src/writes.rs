@@ -62,8 +62,8 @@ pub(super) fn more_commits_than_syncs(run: &Run) -> Judgement {
     if run.details.target.sync_per_commit && syncs.saturating_add(writers) < commits {
         return warning(
             format!(
-                "{commits} commits, of which the database counts {syncs} as waited for, so {:.1} % \
-                 did not wait: it counts one for each commit that waits for its log",
+                "{:.1} % of {commits} commits returned before their log was flushed: the database \
+                 counts {syncs} commits that waited for a flush",
                 unwaited_pct(syncs),
                 commits = whole(commits),
                 syncs = whole(syncs)

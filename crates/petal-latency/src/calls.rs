@@ -10,7 +10,7 @@ use petal_host::os::DatabaseLocation;
 use petal_host::os::calls::{CallKind, CallTimes, CalledFiles, ServerCalls};
 use petal_host::os::time_buckets::{BUCKETS, TimeSource};
 
-use super::counting::{Counting, Owners, ProgramFor, bytes, may_load};
+use super::counting::{BpfHistograms, DatabasePids, ProgramFor, bytes, may_load};
 
 /// The program, compiled by `bpf/build.sh`.
 pub const OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/calls.bpf.o");
@@ -34,7 +34,7 @@ const TIMED: [(i64, CallKind); 8] = [
     (libc::SYS_fdatasync, CallKind::Sync),
 ];
 
-struct CallWatch(Counting<{ 1 + BUCKETS }, { 1 + SERIES_MAX }>);
+struct CallWatch(BpfHistograms<{ 1 + BUCKETS }, { 1 + SERIES_MAX }>);
 
 /// Begins to time the calls of a server's processes. `log_files` are the log's files, or the
 /// folders that hold nothing else. An error is the reason in a line.
@@ -43,7 +43,7 @@ pub fn watch(
     log_files: &[PathBuf],
 ) -> Result<Box<dyn TimeSource<ServerCalls>>, String> {
     may_load()?;
-    let owners = Owners::of(database);
+    let owners = DatabasePids::of(database);
     if !owners.are_known() {
         return Err("the server's processes are not known here".to_owned());
     }
@@ -74,7 +74,7 @@ pub fn watch(
         ("kinds", bytes(kinds.map(u32::to_ne_bytes))),
         ("log_files", bytes(log.map(u64::to_ne_bytes))),
     ];
-    let counting = Counting::load(OBJECT, SERIES_MAX, &owners, &programs, &globals)?;
+    let counting = BpfHistograms::load(OBJECT, SERIES_MAX, &owners, &programs, &globals)?;
     Ok(Box::new(CallWatch(counting)))
 }
 

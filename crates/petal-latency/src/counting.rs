@@ -28,12 +28,12 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Processes of a database; none if they are unknown.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Owners {
+pub struct DatabasePids {
     processes: Vec<u32>,
     with_children: bool,
 }
 
-impl Owners {
+impl DatabasePids {
     /// None of them if the kernel numbers processes in another way than petal sees them.
     pub fn of(database: &DatabaseLocation) -> Self {
         let none = Self { processes: Vec::new(), with_children: false };
@@ -60,7 +60,7 @@ impl Owners {
 
 /// Programs that count while this lives. `HISTOGRAMS` and `STATE` are the sizes of both structures
 /// of the program, in numbers of 64 bits.
-pub struct Counting<const HISTOGRAMS: usize, const STATE: usize> {
+pub struct BpfHistograms<const HISTOGRAMS: usize, const STATE: usize> {
     series: PerCpuArray<MapData, [u64; HISTOGRAMS]>,
     state: Array<MapData, [u64; STATE]>,
     caches: Mutex<Array<MapData, [u64; CACHED]>>,
@@ -97,12 +97,12 @@ pub fn may_load() -> Result<(), String> {
     }
 }
 
-impl<const HISTOGRAMS: usize, const STATE: usize> Counting<HISTOGRAMS, STATE> {
+impl<const HISTOGRAMS: usize, const STATE: usize> BpfHistograms<HISTOGRAMS, STATE> {
     /// Loads the object with room for so many series, and with the program's own `globals`.
     pub fn load(
         object: &[u8],
         series: usize,
-        owners: &Owners,
+        owners: &DatabasePids,
         programs: &[ProgramFor<'_>],
         globals: &[(&str, Vec<u8>)],
     ) -> Result<Self, String> {
@@ -209,11 +209,11 @@ mod tests {
     #[test]
     fn unknown_processes_are_not_others() {
         let server = |parent| ServerProcesses { parent, log_writer: None };
-        assert!(!Owners::of(&DatabaseLocation::Unseen).are_known());
+        assert!(!DatabasePids::of(&DatabaseLocation::Unseen).are_known());
         let many = (1..=9).map(server).collect();
-        assert!(!Owners::of(&DatabaseLocation::In(many)).are_known(), "they do not fit");
-        let found = Owners::of(&DatabaseLocation::In(vec![server(7)]));
-        let known = Owners { processes: vec![7], with_children: true };
+        assert!(!DatabasePids::of(&DatabaseLocation::In(many)).are_known(), "they do not fit");
+        let found = DatabasePids::of(&DatabaseLocation::In(vec![server(7)]));
+        let known = DatabasePids { processes: vec![7], with_children: true };
         assert!(found == known || !found.are_known(), "in a container: {found:?}");
     }
 }

@@ -7,7 +7,7 @@ use petal_host::os::DatabaseLocation;
 use petal_host::os::requests::{RequestKind, RequestTimes, Requests};
 use petal_host::os::time_buckets::{BUCKETS, TimeSource};
 
-use super::counting::{Counting, Owners, ProgramFor, bytes, may_load};
+use super::counting::{BpfHistograms, DatabasePids, ProgramFor, bytes, may_load};
 
 /// The program, compiled by `bpf/build.sh`.
 pub const OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/requests.bpf.o");
@@ -26,7 +26,7 @@ struct RequestWatch {
     /// Names of the devices, in the program's order.
     devices: Vec<String>,
     knows_database: bool,
-    counting: Counting<{ TIMES * (1 + BUCKETS) }, { 1 + SERIES_MAX }>,
+    counting: BpfHistograms<{ TIMES * (1 + BUCKETS) }, { 1 + SERIES_MAX }>,
 }
 
 /// Begins to time the requests of these devices and of the disks below them. An error is the
@@ -58,7 +58,7 @@ pub fn watch(
     may_load()?;
     let mut numbers = [NO_DEVICE; DEVICES_MAX];
     numbers.iter_mut().zip(&watched).for_each(|(place, (_, number))| *place = *number);
-    let owners = Owners::of(database);
+    let owners = DatabasePids::of(database);
     let mut programs = vec![
         ProgramFor { event: "block_rq_complete", name: "complete" },
         ProgramFor { event: "block_rq_issue", name: "issue" },
@@ -68,7 +68,8 @@ pub fn watch(
     }
     let numbers = bytes(numbers.map(u32::to_ne_bytes));
     let series = watched.len() * SERIES_PER_DEVICE;
-    let counting = Counting::load(OBJECT, series, &owners, &programs, &[("devices", numbers)])?;
+    let counting =
+        BpfHistograms::load(OBJECT, series, &owners, &programs, &[("devices", numbers)])?;
     let devices = watched.into_iter().map(|(name, _)| name).collect();
     Ok(Box::new(RequestWatch { devices, knows_database: owners.are_known(), counting }))
 }

@@ -8,7 +8,7 @@ use petal_host::os::DatabaseLocation;
 use petal_host::os::threads::{StateTimes, ThreadRole, ThreadState, ThreadTimes};
 use petal_host::os::time_buckets::{BUCKETS, TimeSource};
 
-use super::counting::{Counting, Owners, ProgramFor, may_load};
+use super::counting::{BpfHistograms, DatabasePids, ProgramFor, may_load};
 
 /// The program, compiled by `bpf/build.sh`.
 pub const OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/threads.bpf.o");
@@ -72,12 +72,12 @@ pub fn between_operations<T>(is_timed: bool, work: impl FnOnce() -> T) -> T {
     result
 }
 
-struct ThreadWatch(Counting<{ 1 + BUCKETS }, { 1 + SERIES_MAX }>);
+struct ThreadWatch(BpfHistograms<{ 1 + BUCKETS }, { 1 + SERIES_MAX }>);
 
 /// Begins to time threads. An error is the reason in a line.
 pub fn watch(database: &DatabaseLocation) -> Result<Box<dyn TimeSource<ThreadTimes>>, String> {
     may_load()?;
-    let owners = Owners::of(database);
+    let owners = DatabasePids::of(database);
     if !owners.are_known() {
         return Err("the database's processes are not known here".to_owned());
     }
@@ -98,7 +98,7 @@ pub fn watch(database: &DatabaseLocation) -> Result<Box<dyn TimeSource<ThreadTim
     }
     let petal = std::process::id().to_ne_bytes().to_vec();
     let globals = [("kinds", kinds), ("petal", petal)];
-    let counting = Counting::load(OBJECT, SERIES_MAX, &owners, &programs, &globals)?;
+    let counting = BpfHistograms::load(OBJECT, SERIES_MAX, &owners, &programs, &globals)?;
     Ok(Box::new(ThreadWatch(counting)))
 }
 

@@ -11,7 +11,7 @@ use petal_host::os::DatabaseLocation;
 use petal_host::os::time_buckets::{BUCKETS, TimeSource};
 use petal_host::os::writes::WriteOrigins;
 
-use super::counting::{Counting, Owners, ProgramFor, bytes, may_load};
+use super::counting::{BpfHistograms, DatabasePids, ProgramFor, bytes, may_load};
 
 /// The program, compiled by `bpf/build.sh`.
 pub const OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/writes.bpf.o");
@@ -24,7 +24,7 @@ const SERIES_MAX: usize = 8;
 /// The number of no device.
 const NO_DEVICE: u32 = u32::MAX;
 
-struct WriteWatch(Counting<{ 1 + BUCKETS }, { 1 + SERIES_MAX }>);
+struct WriteWatch(BpfHistograms<{ 1 + BUCKETS }, { 1 + SERIES_MAX }>);
 
 /// Begins to count the bytes written to the data's devices. `files` are the database's files and
 /// folders, `log_files` those of its log. An error is the reason in a line.
@@ -37,7 +37,7 @@ pub fn watch(
     let devices = devices.counted.iter().map(|device| device.major << 20 | device.minor);
     let devices = filled::<u32, DEVICES_MAX>(devices.collect(), NO_DEVICE, "devices")?;
     may_load()?;
-    let owners = Owners::of(database);
+    let owners = DatabasePids::of(database);
     if !owners.are_known() {
         return Err("the database's processes are not known here".to_owned());
     }
@@ -49,7 +49,7 @@ pub fn watch(
         ("folders", bytes(folders.map(u64::to_ne_bytes))),
         ("log_files", bytes(log_files.map(u64::to_ne_bytes))),
     ];
-    let counting = Counting::load(OBJECT, SERIES_MAX, &owners, &programs, &globals)?;
+    let counting = BpfHistograms::load(OBJECT, SERIES_MAX, &owners, &programs, &globals)?;
     Ok(Box::new(WriteWatch(counting)))
 }
 

@@ -30,7 +30,7 @@ pub fn notable_settings(settings: &BTreeMap<String, String>) -> Vec<NotableSetti
     if get("innodb_adaptive_hash_index") == "ON" {
         note(
             false,
-            "innodb_adaptive_hash_index=ON: cached lookups pass the upper pages of an index by, and \
+            "innodb_adaptive_hash_index=ON: cached lookups skip the upper pages of an index, and \
              sessions share its latches"
                 .to_owned(),
             "Of a cached run, compare with innodb_adaptive_hash_index=OFF.",

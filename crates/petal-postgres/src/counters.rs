@@ -243,8 +243,8 @@ impl CounterReader {
         let state = self.state.lock();
         (state.standby == Some((true, false))).then(|| {
             format!(
-                "{} was a standby when the run began and was promoted in it: from then on its \
-                 data were others than the primary's",
+                "{} was a standby when the run began and was promoted during it: its data diverged \
+                 from the primary's afterwards",
                 self.endpoint.name
             )
         })

@@ -206,7 +206,7 @@ mod tests {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" data-generator=\"petal\" width=\"1\"></svg>",
         "petal 0.1.0 run report\n",
         "from_s,length_s,sessions,ops,x\n",
-        "holds 8x\n\npetal 0.1.0 replay\n",
+        "sustains 8x\n\npetal 0.1.0 replay\n",
         "sessions,repeat,cell,status,verdict,reason,next,started_at,elapsed_s,active_bytes,folder\n",
         "| petal | 1 |\n",
         ".ie \\n(.g .ds Aq\n.TH petal 1 \"petal 0.1.0\"\n",

@@ -183,8 +183,8 @@ mod tests {
         info     sda1: write cache           write back
 
         WARNING  processor governor: powersave
-            A processor that slows its clock while it waits for a device answers each request later, and the
-            more so the fewer sessions there are.
+            A processor that slows its clock while it waits for a device answers each request later, most
+            visibly with few sessions.
             $ sudo cpupower frequency-set -g performance
 
         WARNING  deepest C-state: C6, 133 us to wake

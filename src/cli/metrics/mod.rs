@@ -28,7 +28,7 @@ pub fn arg() -> Arg {
     value(
         "metrics",
         "ADDRESS",
-        "Serve OpenMetrics while this goes on, at http://ADDRESS/metrics: 9464, or 127.0.0.1:9464. \
+        "Serve OpenMetrics during the command, at http://ADDRESS/metrics: 9464, or 127.0.0.1:9464. \
          Other hosts need an ADDRESS that they reach, such as 0.0.0.0:9464",
     )
     .value_parser(address)

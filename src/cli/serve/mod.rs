@@ -1,7 +1,7 @@
 //! `petal serve`: a folder of records in a browser. Pages are made of the records when they are asked
 //! for; no file of the folder is handed out.
 
-mod shelf;
+mod record_index;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ use super::pages::{self, cell_of, failed, page_of, report_of};
 #[cfg(feature = "xlsx")]
 use super::report;
 use super::{compare, metrics, signals};
-use shelf::Shelf;
+use record_index::RecordIndex;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,7 +74,7 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let Some(folder) = matches.get_one::<PathBuf>("folder") else { return Ok(Exit::Usage) };
     let Some(address) = matches.get_one::<SocketAddr>("address") else { return Ok(Exit::Usage) };
-    let shelf = Shelf::of(folder)?;
+    let index = RecordIndex::of(folder)?;
     let refused = |error: std::io::Error| {
         let next = "choose a free port of this host";
         CommandError::new(Exit::Environment, format!("--address {address}: {error}; {next}"))
@@ -83,11 +83,11 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let gate = Gate::new(listener.local_addr().map_err(refused)?, gate::host_names(matches))?;
     let url = gate.url();
     let warning = gate.warning();
-    let (shelf, feeds) = (Mutex::new(shelf), Mutex::default());
-    let site = Arc::new(Site { gate, shelf, feeds, console: console.quieted() });
+    let (index, feeds) = (Mutex::new(index), Mutex::default());
+    let site = Arc::new(Site { gate, index, feeds, console: console.quieted() });
     // The list is read before a browser asks for it. Without the thread it is read then.
     let early = Arc::clone(&site);
-    let _ = Thread::named("serve").start(move || drop(early.shelf.lock().list()));
+    let _ = Thread::named("serve").start(move || drop(early.index.lock().list()));
     let signals = signals::count()?;
     http::serve(listener, "serve", move |request| site.respond(request)).map_err(refused)?;
     warning.iter().for_each(|warning| console.warn(warning));
@@ -101,7 +101,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 struct Site {
     gate: Gate,
     /// Locked while a page is made: one at a time bounds memory and processors.
-    shelf: Mutex<Shelf>,
+    index: Mutex<RecordIndex>,
     /// Records that browsers follow.
     feeds: Mutex<Vec<(PathBuf, Weak<LiveFeed>)>>,
     console: Console,
@@ -130,17 +130,17 @@ impl Site {
 
     fn page(&self, path: &str, query: &str) -> Result<HttpAnswer, HttpAnswer> {
         let parts: Vec<&str> = path.split('/').collect();
-        let mut shelf = self.shelf.lock();
+        let mut index = self.index.lock();
         let record = |key: &str| {
-            let path = shelf.path(key);
+            let path = index.path(key);
             path.ok_or_else(|| {
                 HttpAnswer::not_found("this record is not in the list, or no longer there")
             })
         };
         match parts.as_slice() {
             [""] => {
-                let listing = shelf.list();
-                let folder = shelf.folder().display().to_string();
+                let listing = index.list();
+                let folder = index.folder().display().to_string();
                 page_of("the list", html::list(&folder, &listing.records, &listing.problems))
             }
             ["record", key, ""] => match record(key)? {
@@ -191,7 +191,7 @@ fn figures(path: &Path) -> Result<HttpAnswer, HttpAnswer> {
             true => petal_report::sweep::csv::sweep(&sweep::load(path)?).csv(),
             false => petal_report::csv::timeline(&petal_report::load(path)?).csv(),
         };
-        csv.map_err(CommandError::failed("the figures are no CSV"))
+        csv.map_err(CommandError::failed("cannot write CSV"))
     };
     Ok(download(CSV, "csv", made().map_err(failed)?))
 }

@@ -81,7 +81,7 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(5);
 /// for a while.
 const POLL_SOON: Duration = Duration::from_micros(20);
 const POLL_LATER: Duration = Duration::from_millis(1);
-const SOON: u32 = 5000;
+const FAST_POLLS: u32 = 5000;
 
 #[repr(C)]
 #[derive(Default)]
@@ -337,7 +337,7 @@ impl Peers for Mpi {
 /// Leaves the processor to others; an error when it is time to give up.
 fn pause(asked: &mut u32, wait: &PeerWait<'_>) -> Result<(), PeerError> {
     wait.check()?;
-    thread::sleep(if *asked < SOON { POLL_SOON } else { POLL_LATER });
+    thread::sleep(if *asked < FAST_POLLS { POLL_SOON } else { POLL_LATER });
     *asked += 1;
     Ok(())
 }

@@ -13,8 +13,8 @@ const TEXT_BYTES_MAX: usize = 2000;
 const STATEMENT_WORDS: usize = 8;
 const STATEMENT_CHARACTERS: usize = 80;
 
-pub const TOO_LONG: &str = "the answer has more rows or bytes than any of petal's questions asks for: \
-    this is no server of its kind, or a proxy in between changes its answers";
+pub const TOO_LONG: &str = "the answer is larger than any that petal asks for: is this a database server of \
+    this kind, or a proxy that changes its answers?";
 
 /// The size of an answer so far.
 #[derive(Default)]

@@ -113,7 +113,9 @@ pub(super) const DEVICE: [FactCheck<HostDevice>; 3] = [
             } else if disk.starts_with("sd") {
                 format!("sudo hdparm -W /dev/{disk}   # -W0 turns it off")
             } else {
-                format!("cat /sys/block/{disk}/queue/write_cache   # its owner decides: ask there")
+                format!(
+                    "cat /sys/block/{disk}/queue/write_cache   # set by the hypervisor: ask its administrator"
+                )
             };
             Some((mode.clone(), CheckResult::Note, advice))
         },

@@ -17,7 +17,7 @@ pub(super) const PROCESSORS: [FactCheck<HostFacts>; 6] = [
     FactCheck {
         name: "processor governor",
         why: "A processor that slows its clock while it waits for a device answers each request \
-              later, and the more so the fewer sessions there are.",
+              later, most visibly with few sessions.",
         judge: |host| {
             let governor = host.governor.as_ref()?;
             if governor == "performance" {

@@ -26,7 +26,7 @@ const SLOWED_MIN: f64 = 2.0;
 const ALONE_PERCENTILE: f64 = 5.0;
 
 /// Names the log, if sessions wait elsewhere because of it.
-pub(super) fn behind(run: &Run) -> Option<LimitedBy> {
+pub(super) fn behind_waits(run: &Run) -> Option<LimitedBy> {
     behind_locks(run).or_else(|| before_reads(run))
 }
 
@@ -35,7 +35,7 @@ pub(super) fn behind(run: &Run) -> Option<LimitedBy> {
 pub(super) fn at_the_device(run: &Run) -> Option<LimitedBy> {
     let (_, flushing) = flushing(run)?;
     let is_log = || longest_class(run).is_some_and(|(class, _)| class == WaitClass::Commit);
-    let mut limit = behind(run).or_else(|| is_log().then(|| waited_for(run)))?;
+    let mut limit = behind_waits(run).or_else(|| is_log().then(|| waited_for(run)))?;
     limit.evidence.insert("flush_in_flight".to_owned(), json!(flushing));
     (limit.by == Limiter::Log && flushing >= LIMIT_SHARE_MIN).then_some(limit)
 }

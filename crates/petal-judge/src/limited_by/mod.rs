@@ -29,25 +29,49 @@ use waterfall::OperationSide;
 /// Share of an operation's time that it waits for a processor, if processors limit it.
 const QUEUED_SHARE_MIN: f64 = 0.20;
 
+/// A candidate for the limit; None if the record does not show it.
+type Rule = fn(&Run) -> Option<LimitedBy>;
+
+/// Candidates of a run, in the order of their proof.
+const RULES: [Rule; 9] = [
+    io_limit,
+    own_processors,
+    think_time_or_rate,
+    petal_itself,
+    on_the_way,
+    others_processors,
+    run_queue,
+    log::behind_waits,
+    by_residence,
+];
+
+/// Candidates of a run whose rate was requested.
+const RULES_WITH_RATE: [Rule; 3] = [io_limit, whole_host, log::behind_waits];
+
 /// Names the limit of a run whose rate was requested, with that rate.
 pub(super) fn limited_with_rate(run: &Run) -> String {
-    let run = &run.headline_window().run;
-    let found = held(run).or_else(|| whole_host(run)).or_else(|| log::behind(run));
-    found.unwrap_or_else(|| waited_for(run)).words
+    first_of(&RULES_WITH_RATE, &run.headline_window().run).words
 }
 
 /// Names the limit of a run.
 pub(super) fn limited_by(run: &Run) -> LimitedBy {
-    let (others, own) = match whole_host(run) {
-        Some(it) if it.by == Limiter::OthersWork => (Some(it), None),
-        own => (None, own),
-    };
-    let found = held(run).or(own).or_else(|| paced(run)).or_else(|| petal_itself(run));
-    let found = found.or_else(|| on_the_way(run));
-    let found = found.or_else(|| others.map(|others| elsewhere(run).unwrap_or(others)));
-    let found = found.or_else(|| queued(run)).or_else(|| log::behind(run));
-    let found = found.or_else(|| by_residence(run));
-    found.unwrap_or_else(|| waited_for(run))
+    first_of(&RULES, run)
+}
+
+/// The first limit that the record shows; without one, the class of waits with the most time.
+fn first_of(rules: &[Rule], run: &Run) -> LimitedBy {
+    rules.iter().find_map(|rule| rule(run)).unwrap_or_else(|| waited_for(run))
+}
+
+/// Names processors that the run itself fills.
+fn own_processors(run: &Run) -> Option<LimitedBy> {
+    whole_host(run).filter(|limit| limit.by != Limiter::OthersWork)
+}
+
+/// Names the limit of a run on processors that others fill.
+fn others_processors(run: &Run) -> Option<LimitedBy> {
+    let others = whole_host(run).filter(|limit| limit.by == Limiter::OthersWork)?;
+    Some(elsewhere(run).unwrap_or(others))
 }
 
 /// Names the limit of a run whose sessions mostly waited elsewhere than for processors that are full of
@@ -98,7 +122,7 @@ fn on_the_way(run: &Run) -> Option<LimitedBy> {
 }
 
 /// Names the processors, if operations mostly waited for one.
-fn queued(run: &Run) -> Option<LimitedBy> {
+fn run_queue(run: &Run) -> Option<LimitedBy> {
     let share = queued_share(run).filter(|&share| share >= LIMIT_SHARE_MIN)?;
     let percent = share.min(1.0) * 100.0;
     let others = others_words(run);
@@ -192,7 +216,7 @@ fn blocked_class(run: &Run, waterfall: &Waterfall) -> Option<WaitClass> {
 /// Names a control group's limit on the device, unless sessions hardly waited for its requests and
 /// spent their time elsewhere: the requests were in the background then, or other programs' on the
 /// same device. A limit acts on throughput by the time that operations wait for it alone.
-fn held(run: &Run) -> Option<LimitedBy> {
+fn io_limit(run: &Run) -> Option<LimitedBy> {
     let reads = waits::waited_share(run, &[WaitClass::UserIo]);
     let writes = waits::waited_share(run, &[WaitClass::Commit, WaitClass::Configuration]);
     let on_processors = waits::processor_share(run);
@@ -227,7 +251,7 @@ fn whole_host(run: &Run) -> Option<LimitedBy> {
 }
 
 /// The workload held itself back: think time or an asked rate.
-fn paced(run: &Run) -> Option<LimitedBy> {
+fn think_time_or_rate(run: &Run) -> Option<LimitedBy> {
     let details = &run.details;
     let sessions_s = details.db_time_s + details.think_time_s;
     let thought = details.think_time_s / sessions_s;

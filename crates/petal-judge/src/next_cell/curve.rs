@@ -6,7 +6,7 @@
 //! runs differ is weighed by the likelihood of the readings. The result is a set of possible
 //! curves; peak and knee are as uncertain as these differ.
 
-use crate::draws::Draws;
+use crate::seeded_rng::SeededRng;
 
 /// Number of possible curves.
 const PATHS: usize = 400;
@@ -34,9 +34,9 @@ pub(super) struct PossibleCurves {
 }
 
 impl PossibleCurves {
-    /// Draws curves through the readings of cells at these numbers of sessions. None without
+    /// SeededRng curves through the readings of cells at these numbers of sessions. None without
     /// readings.
-    pub fn through(sessions: &[u32], readings: &[LogReading], draws: &mut Draws) -> Option<Self> {
+    pub fn through(sessions: &[u32], readings: &[LogReading], rng: &mut SeededRng) -> Option<Self> {
         let first = f64::from(*sessions.first()?).ln();
         let at: Vec<f64> = sessions.iter().map(|&n| f64::from(n).ln() - first).collect();
         let cells = CellMeans::of(sessions.len(), readings)?;
@@ -57,7 +57,7 @@ impl PossibleCurves {
         for (fit, weight) in fits.iter().zip(&weights) {
             due += PATHS as f64 * weight / all;
             while (paths.len() as f64) + 0.5 < due {
-                paths.push(fit.draw(cells.level, draws));
+                paths.push(fit.draw(cells.level, rng));
             }
         }
         (!paths.is_empty()).then_some(Self { paths, noise: noise / all })
@@ -139,8 +139,8 @@ impl CurveFit {
         Some(Self { noise, likelihood, mean, root: rest })
     }
 
-    fn draw(&self, level: f64, draws: &mut Draws) -> Vec<f64> {
-        let normal: Vec<f64> = self.mean.iter().map(|_| draws.normal()).collect();
+    fn draw(&self, level: f64, rng: &mut SeededRng) -> Vec<f64> {
+        let normal: Vec<f64> = self.mean.iter().map(|_| rng.normal()).collect();
         let values = self.mean.iter().zip(&self.root);
         values.map(|(mean, row)| level + mean + dot(row, &normal)).collect()
     }

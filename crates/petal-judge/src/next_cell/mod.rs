@@ -10,8 +10,8 @@ pub(crate) mod repeats;
 mod tests;
 mod within;
 
-use crate::draws::Draws;
 use crate::estimate::mean;
+use crate::seeded_rng::SeededRng;
 pub use cells::CellReading;
 use curve::PossibleCurves;
 pub use lines::{FoundOnLine, found, next, runs_most};
@@ -97,13 +97,13 @@ pub struct LineCurves {
 
 impl LineCurves {
     pub fn through(sessions: &[u32], readings: &[LineReading]) -> Option<Self> {
-        let mut draws = Draws::seeded(SEED);
+        let mut rng = SeededRng::seeded(SEED);
         let mut curves = |figure: &dyn Fn(&LineReading) -> Option<f64>| {
             let known = readings.iter().filter_map(|reading| {
                 let value = figure(reading).filter(|value| *value > 0.0)?;
                 Some((reading.at, value.ln()))
             });
-            PossibleCurves::through(sessions, &known.collect::<Vec<_>>(), &mut draws)
+            PossibleCurves::through(sessions, &known.collect::<Vec<_>>(), &mut rng)
         };
         Some(Self { load: curves(&|r| r.load)?, power: curves(&|r| r.power) })
     }

@@ -45,8 +45,8 @@ impl TrueLine {
         (0..GRID.len()).map(of).fold(0.0, f64::max)
     }
 
-    fn read(&self, cell: usize, at: usize, draws: &mut Draws) -> LineReading {
-        let piops = self.piops[cell] * (NOISE * draws.normal()).exp();
+    fn read(&self, cell: usize, at: usize, rng: &mut SeededRng) -> LineReading {
+        let piops = self.piops[cell] * (NOISE * rng.normal()).exp();
         LineReading {
             at,
             load: Some(piops),
@@ -146,7 +146,7 @@ impl Score {
 }
 
 /// A trial: the number of runs, and the peak and knee (as a position in [`GRID`]) that it finds.
-type Way = fn(&TrueLine, &mut Draws) -> (usize, f64, usize);
+type Way = fn(&TrueLine, &mut SeededRng) -> (usize, f64, usize);
 
 const WAYS: [(&str, Way); 3] =
     [("grid", of_grid), ("ladder", of_ladder), ("adaptive", of_adaptive)];
@@ -162,25 +162,25 @@ fn by_means(readings: &[LineReading], cells: &[usize]) -> (usize, f64, usize) {
     (readings.len(), load(peak), cells[knee])
 }
 
-fn of_grid(line: &TrueLine, draws: &mut Draws) -> (usize, f64, usize) {
+fn of_grid(line: &TrueLine, rng: &mut SeededRng) -> (usize, f64, usize) {
     let cells: Vec<usize> = (0..GRID.len()).collect();
     let runs = cells.iter().flat_map(|&at| [at; 3]);
-    by_means(&runs.map(|at| line.read(at, at, draws)).collect::<Vec<_>>(), &cells)
+    by_means(&runs.map(|at| line.read(at, at, rng)).collect::<Vec<_>>(), &cells)
 }
 
-fn of_ladder(line: &TrueLine, draws: &mut Draws) -> (usize, f64, usize) {
+fn of_ladder(line: &TrueLine, rng: &mut SeededRng) -> (usize, f64, usize) {
     let cells = doublings(&GRID);
     let mut readings = Vec::new();
     while let Some(at) = ladder(cells.len(), &readings, 3) {
-        readings.push(line.read(cells[at], at, draws));
+        readings.push(line.read(cells[at], at, rng));
     }
     by_means(&readings, &cells)
 }
 
-fn of_adaptive(line: &TrueLine, draws: &mut Draws) -> (usize, f64, usize) {
+fn of_adaptive(line: &TrueLine, rng: &mut SeededRng) -> (usize, f64, usize) {
     let mut readings = Vec::new();
     while let Some(at) = adaptive(&GRID, &readings, 0.02, 16) {
-        readings.push(line.read(at, at, draws));
+        readings.push(line.read(at, at, rng));
     }
     let found = LineCurves::through(&GRID, &readings).unwrap().peak_and_knee();
     (readings.len(), found.load, found.knee.unwrap())
@@ -195,10 +195,10 @@ fn compare(trials: usize) -> [[f64; 3]; 3] {
     for line in &lines {
         let mut row = format!("| {} |", line.name);
         for ((_, way), total) in WAYS.iter().zip(&mut totals) {
-            let mut draws = Draws::seeded(SEED);
+            let mut rng = SeededRng::seeded(SEED);
             let mut score = Score::default();
             for _ in 0..trials {
-                let (runs, peak, knee) = way(line, &mut draws);
+                let (runs, peak, knee) = way(line, &mut rng);
                 score.add(Score {
                     trials: 1.0,
                     runs: runs as f64,

@@ -5,8 +5,8 @@
 //! Brunk 1972). How large chance makes it is drawn from flat lines of the same points and repeats:
 //! on them it is largest, so that lines that rise are wrong less often than stated.
 
-use crate::draws::Draws;
 use crate::estimate::CONFIDENCE;
+use crate::seeded_rng::SeededRng;
 use crate::spread::PooledSpread;
 
 const DRAWS: u32 = 4_000;
@@ -29,17 +29,17 @@ pub(super) fn falls(means: &[Mean], spread: PooledSpread) -> bool {
         means.iter().map(|mean| Mean { value: mean.value / deviation, ..*mean }).collect();
     let flat = &scaled[first_flat(&scaled)..];
     let gain = gain(flat);
-    let mut draws = Draws::seeded(SEED);
+    let mut rng = SeededRng::seeded(SEED);
     let freedom = spread.freedom.round() as u32;
     let allowed = f64::from(DRAWS) * (1.0 - CONFIDENCE);
     let mut as_large = 0.0;
     let mut noise = flat.to_vec();
     for _ in 0..DRAWS {
         for mean in &mut noise {
-            mean.value = draws.normal() / mean.repeats.sqrt();
+            mean.value = rng.normal() / mean.repeats.sqrt();
         }
         // The deviation is an estimate, too.
-        let variance = draws.chi_squared(freedom) / spread.freedom;
+        let variance = rng.chi_squared(freedom) / spread.freedom;
         if self::gain(&noise) >= gain * variance {
             as_large += 1.0;
             if as_large > allowed {

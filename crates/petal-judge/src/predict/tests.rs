@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::draws::Draws;
 use crate::petals::{Estimate, Point};
+use crate::seeded_rng::SeededRng;
 use petal_record::calibration::{Calibration, CurvePoint, READ};
 use petal_record::plain_csv;
 
@@ -146,11 +146,11 @@ fn a_calibrated_curve_needs_two_cells_and_one_to_test_it() {
 /// Lines with 5 % noise, and a cell that was left out of each.
 #[test]
 fn an_interval_holds_a_cell_as_often_as_it_says() {
-    let mut draws = Draws::seeded(53);
+    let mut rng = SeededRng::seeded(53);
     let (mut held, mut all) = (0, 0);
     for _ in 0..60 {
         let mut noisy =
-            |(sessions, piops): (u32, f64)| (sessions, piops * (0.05 * draws.normal()).exp());
+            |(sessions, piops): (u32, f64)| (sessions, piops * (0.05 * rng.normal()).exp());
         let cells = [1, 2, 3, 4, 8, 12, 16, 24, 32].map(usl).map(&mut noisy);
         let (sessions, measured) = noisy(usl(6));
         let [found] = predict(&line(&cells), &[sessions], None).try_into().unwrap();

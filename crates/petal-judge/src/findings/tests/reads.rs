@@ -184,7 +184,7 @@ fn a_plan_that_changes_in_the_run_is_an_error() {
         run.details.target.plan = plan(true);
         run.details.plan_after = plan(false);
     });
-    assert!(message(&run, "wrong-plan").contains("ceased to go by the index"));
+    assert!(message(&run, "wrong-plan").contains("no longer an index scan on custid"));
     gains(&[], |run| run.details.plan_after = plan(true));
     // A plan that was wrong from the start is reported once.
     let run = gains(&["wrong-plan"], |run| {

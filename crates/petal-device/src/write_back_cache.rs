@@ -1,4 +1,4 @@
-//! Dirty set: blocks that UPDATEs changed and that background writers have yet to write. It is
+//! WriteBackCache set: blocks that UPDATEs changed and that background writers have yet to write. It is
 //! bounded, and a thread empties it at its own depth.
 //!
 //! A block in the set is read from here; a block that is being written stays here until its write
@@ -33,9 +33,9 @@ struct DirtyBlock {
     writing: bool,
 }
 
-/// Dirty set.
+/// WriteBackCache set.
 #[derive(Default)]
-pub struct Dirty {
+pub struct WriteBackCache {
     shards: [Mutex<HashMap<u64, DirtyBlock>>; SHARDS],
     /// Number of blocks in the set, for a cheap check that it is empty.
     blocks: AtomicU64,
@@ -62,7 +62,7 @@ pub enum NoRoom {
     Failed(String),
 }
 
-impl Dirty {
+impl WriteBackCache {
     /// Sets the maximum number of blocks, and the log bytes after which background writes are
     /// synced.
     pub fn limit(&self, blocks: u64, log_bytes: u64) {
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_block_is_here_until_its_newest_image_is_written() {
-        let dirty = Dirty::default();
+        let dirty = WriteBackCache::default();
         dirty.limit(4, 1 << 20);
         assert!(dirty.get(4096).is_none());
         assert!(dirty.try_reserve(1));
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn room_is_bounded_and_an_update_of_any_size_gets_it_alone() {
-        let dirty = Dirty::default();
+        let dirty = WriteBackCache::default();
         dirty.limit(4, 1 << 20);
         assert!(dirty.try_reserve(4));
         assert!(!dirty.try_reserve(1));

@@ -17,7 +17,7 @@ const LISTED_MAX: usize = 2_000;
 /// Records on whose files petal keeps an eye: a folder that others fill costs no more memory.
 const KNOWN_MAX: usize = 100_000;
 
-pub struct Shelf {
+pub struct RecordIndex {
     /// The folder, as the caller named it.
     folder: PathBuf,
     /// Path of the folder without links.
@@ -41,7 +41,7 @@ pub struct Listing {
     pub problems: Vec<String>,
 }
 
-impl Shelf {
+impl RecordIndex {
     pub fn of(folder: &Path) -> Result<Self, RecordError> {
         let real = fs::canonicalize(folder);
         let real = real.map_err(|error| RecordError::io("read", folder, error))?;
@@ -156,20 +156,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let below = |name: &str| dir.path().join(name);
         ["run-2", "deep/run-1"].iter().for_each(|name| saved(&below(name)));
-        let mut shelf = Shelf::of(dir.path()).unwrap();
-        let first = shelf.list();
+        let mut index = RecordIndex::of(dir.path()).unwrap();
+        let first = index.list();
         assert_eq!(names(&first), ["run-2", "deep/run-1"]);
         let key = first.records[0].key.clone();
         let mut run = fixture::mixed_run();
         run.summary.sessions = 99;
         record::save(&RecordFolder::open(&below("run-2")), &run).unwrap();
         saved(&below("run-3"));
-        let second = shelf.list();
+        let second = index.list();
         assert_eq!(names(&second), ["run-3", "run-2", "deep/run-1"]);
         assert_eq!((&second.records[1].key, second.records[1].sessions.as_str()), (&key, "99"));
-        assert_eq!(shelf.path(&key), Some(below("run-2").as_path()));
+        assert_eq!(index.path(&key), Some(below("run-2").as_path()));
         for wrong in ["", "9", "-1", "../run-2", "run-2"] {
-            assert_eq!(shelf.path(wrong), None, "{wrong}");
+            assert_eq!(index.path(wrong), None, "{wrong}");
         }
     }
 
@@ -178,17 +178,17 @@ mod tests {
         let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         saved(&outside.path().join("secret"));
         saved(&dir.path().join("run-1"));
-        let mut shelf = Shelf::of(dir.path()).unwrap();
-        let key = shelf.list().records[0].key.clone();
+        let mut index = RecordIndex::of(dir.path()).unwrap();
+        let key = index.list().records[0].key.clone();
         symlink(outside.path().join("secret"), dir.path().join("run-2")).unwrap();
         fs::create_dir(dir.path().join("run-3")).unwrap();
         let file = outside.path().join("secret/run.json");
         symlink(&file, dir.path().join("run-3/run.json")).unwrap();
-        let listing = shelf.list();
+        let listing = index.list();
         assert_eq!(names(&listing), ["run-1"]);
         assert!(listing.problems[0].contains("run-3: a link in it"), "{:?}", listing.problems);
         // One that came after it was listed.
         symlink(&file, dir.path().join("run-1/latency.hlog")).unwrap();
-        assert_eq!(shelf.path(&key), None);
+        assert_eq!(index.path(&key), None);
     }
 }

@@ -5,9 +5,9 @@ use std::f64::consts::TAU;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-pub struct Draws(Xoshiro256PlusPlus);
+pub struct SeededRng(Xoshiro256PlusPlus);
 
-impl Draws {
+impl SeededRng {
     pub fn seeded(seed: u64) -> Self {
         Self(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
@@ -44,9 +44,9 @@ mod tests {
     /// Mean and variance of 20,000 draws, within five of their standard errors.
     #[test]
     fn draws_have_their_moments() {
-        let mut draws = Draws::seeded(1);
-        let mut moments = |of: &mut dyn FnMut(&mut Draws) -> f64| {
-            let all: Vec<f64> = (0..20_000).map(|_| of(&mut draws)).collect();
+        let mut rng = SeededRng::seeded(1);
+        let mut moments = |of: &mut dyn FnMut(&mut SeededRng) -> f64| {
+            let all: Vec<f64> = (0..20_000).map(|_| of(&mut rng)).collect();
             let mean = crate::estimate::mean(&all).unwrap();
             (mean, crate::estimate::deviation(&all).unwrap().powi(2))
         };
@@ -54,11 +54,11 @@ mod tests {
             let is_mean = (mean - known.0).abs() < 5.0 * (known.1 / 20_000.0_f64).sqrt();
             assert!(is_mean && (variance / known.1 - 1.0).abs() < 0.1, "{mean} {variance}");
         };
-        near(moments(&mut Draws::normal), (0.0, 1.0));
-        near(moments(&mut |draws| draws.chi_squared(6)), (6.0, 12.0));
-        near(moments(&mut |draws| draws.chi_squared(3)), (3.0, 6.0));
+        near(moments(&mut SeededRng::normal), (0.0, 1.0));
+        near(moments(&mut |rng| rng.chi_squared(6)), (6.0, 12.0));
+        near(moments(&mut |rng| rng.chi_squared(3)), (3.0, 6.0));
         let mut cards: Vec<f64> = (0..10).map(f64::from).collect();
-        Draws::seeded(2).shuffle(&mut cards);
+        SeededRng::seeded(2).shuffle(&mut cards);
         assert!(!cards.is_sorted());
         cards.sort_by(f64::total_cmp);
         assert_eq!(cards, (0..10).map(f64::from).collect::<Vec<_>>());
