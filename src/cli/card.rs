@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Command};
 use petal_report::card::{MARKDOWN_NAME, SVG_NAME, card};
+use petal_report::records::ShownRecord;
 use petal_settings::printable::printable;
 
 use super::args;
@@ -31,18 +32,21 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let Some(path) = matches.get_one::<PathBuf>("folder") else { return Ok(Exit::Usage) };
     let mut found = FoundRecords::default();
     found.look(path, 0, None, console);
-    let verdict = match found.runs.as_slice() {
-        [(_, run)] => Some(petal_judge::headline(run).to_string()),
+    let run = match found.runs.as_slice() {
+        [(name, run)] => Some((name.clone(), run.clone())),
         _ => None,
     };
-    let shown = found.shown(None);
+    let shown = match &run {
+        Some((name, run)) => vec![ShownRecord::of_run(name.clone(), run)],
+        None => found.shown(None),
+    };
     let [shown] = shown.as_slice() else {
         return Err(CommandError::new(
             Exit::Environment,
             format!("{}: no sweep and no run with figures; name the folder of one", path.display()),
         ));
     };
-    let made = card(shown, verdict.as_deref());
+    let made = card(shown, run.as_ref().map(|(_, run)| run));
     let folder = matches.get_one::<PathBuf>("out").unwrap_or(path);
     let out = output::folder(folder)?;
     if let Some(svg) = &made.svg {

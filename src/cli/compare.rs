@@ -51,8 +51,8 @@ in its unit (reads_s, read_us, read_ms, mb_s). _node1, _node2 are summed.
 
 Exit codes: 0 done, every limit kept; 1 a limit failed (the whole interval over
 all cells is past it, or a cell is proven past it); 2 usage; 3 environment;
-4 inconclusive: the interval includes the limit or is missing, or a cell has no
-complete run on a side.";
+4 inconclusive: the interval includes the limit or is missing, a cell has no
+complete run on a side, or a side has no valid run at all.";
 
 pub fn command() -> Command {
     let command = Command::new("compare")
@@ -110,7 +110,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         limits.iter().map(|limit| limits::hold(limit, &comparison)).collect();
     write_page(matches, console, || petal_report::html::comparison(&comparison, &held))?;
     console.result(&shown(format, matches, console, &comparison, &held)?);
-    Ok(Exit::of_limits(&held))
+    Ok(Exit::of_comparison(comparison.verdict.as_ref(), &held))
 }
 
 /// Compares two records of an optimizer's prices.
@@ -241,6 +241,8 @@ fn shown(
         AnswerFormat::Json => petal_report::json::with_limits(comparison, held)
             .map_err(CommandError::failed(failed))?,
         AnswerFormat::Csv => {
+            // A table of figures has no place for it.
+            comparison.verdict.iter().for_each(|verdict| console.warn(&verdict.words));
             petal_report::compare::csv(comparison).map_err(CommandError::failed(failed))?
         }
         AnswerFormat::Bmf => format::bmf(&Bmf::of_comparison(comparison), console)?,

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use crate::runner::RunError;
 use petal_engine::EngineError;
 use petal_engine::threads::ThreadError;
+use petal_judge::TOO_FEW_OPERATIONS;
+use petal_judge::compare::ComparisonVerdict;
 use petal_judge::compare::limits::{LimitOutcome, LimitResult};
 use petal_record::headline::Validity;
 use petal_record::{RecordError, Run, Status};
@@ -28,8 +30,13 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+/// True for an invalid run, unless it did all of the little work that WORK_LOOP asked for.
 fn is_invalid(run: &Run) -> bool {
-    petal_judge::headline(run).verdict.validity == Validity::Invalid
+    let verdict = petal_judge::headline(run).verdict;
+    let reason = verdict.reason.as_ref().map(|reason| reason.finding.as_str());
+    let is_fixed = run.summary.setting_number("work_loop").is_some_and(|count| count > 0.0);
+    let is_as_asked = is_fixed && reason == Some(TOO_FEW_OPERATIONS);
+    verdict.validity == Validity::Invalid && !is_as_asked
 }
 
 impl Exit {
@@ -51,6 +58,14 @@ impl Exit {
             Some(LimitOutcome::Failed) => Self::Failed,
             Some(LimitOutcome::Inconclusive) => Self::Inconclusive,
             Some(LimitOutcome::Passed) | None => Self::Done,
+        }
+    }
+
+    /// The exit code of a comparison: without a valid run on a side it is inconclusive.
+    pub fn of_comparison(verdict: Option<&ComparisonVerdict>, held: &[LimitResult]) -> Self {
+        match verdict.is_some_and(|verdict| verdict.is_without_a_side) {
+            true => Self::Inconclusive,
+            false => Self::of_limits(held),
         }
     }
 

@@ -90,5 +90,5 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         AnswerFormat::Markdown => petal_report::markdown::history(&reported, &held),
     };
     console.result(&text);
-    Ok(Exit::of_limits(&held))
+    Ok(Exit::of_comparison(reported.verdict.as_ref(), &held))
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use crate::support::{PETAL, Workplace, number, skip};
+use crate::support::{PETAL, Workplace, names, number, skip};
 
 fn sample(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(name);
@@ -67,14 +67,44 @@ fn a_table_alone_is_analysed() {
     let work = tables();
     let args = ["compare", "flash-pcie.csv", "--max-latency", "read.avg=300us"];
     let text = work.petal(args).exits(0).stdout;
-    let most = "from 16 sessions (70,122 PIOPS, 160.0 us), the most PIOPS for its latency, to 64";
-    assert!(text.replace("\n  ", " ").contains(most), "{text}");
+    let peak = "peak 99,060 PIOPS with 64 sessions";
+    assert!(text.replace("\n  ", " ").contains(peak), "{text}");
+    let is_claimed = ["most PIOPS for its latency", "knee", "plateau"].map(|it| text.contains(it));
+    assert_eq!(is_claimed, [false; 3], "single runs show a peak alone: {text}");
     assert!(text.contains("read.avg=300us is met up to 32 sessions"), "{text}");
     let json = work.petal(["compare", "flash-infiniband.csv", "--json"]).exits(0).json();
     assert_eq!(json["lines"][0]["points"].as_array().unwrap().len(), 7);
     let [note] = notes(&json)[..] else { panic!("{json}") };
     assert!(note.starts_with("mixed-run-lengths"), "{note}");
     assert!(note.contains("between 32 and 64 sessions"), "{note}");
+}
+
+/// A handful of operations is no result: compared, it is an answer in each format, and no fault of usage.
+#[test]
+fn a_side_without_a_valid_run_is_inconclusive_in_each_format() {
+    let work = Workplace::loaded(1, "8M");
+    let run = |name: &str, operations: &str| {
+        let args = ["run", "--work-loop", operations, "--update-pct", "0", "--out", name];
+        work.petal(args).exits(0).stdout
+    };
+    run("whole", "40");
+    let few = run("few", "6");
+    assert!(few.contains("\ninvalid (too-few-operations) | no result: "), "{few}");
+    assert!(few.contains(" --work-loop "), "{few}");
+    let words = "Nothing is compared: no run of few is valid (it is invalid: too-few-operations: 6";
+    for format in ["text", "json", "csv", "junit", "markdown", "bmf"] {
+        let gate = ["--fail-if", "piops < -5%", "--format", format];
+        let ended = work.petal([&["compare", "whole", "few"], &gate[..]].concat()).exits(4);
+        let said = (ended.stdout + &ended.stderr).replace('\n', " ");
+        assert!(said.contains(words), "{format}: {said}");
+    }
+    let junit = work.petal(["compare", "whole", "few", "--format", "junit"]).exits(4).stdout;
+    assert!(junit.contains("tests=\"1\"") && junit.contains("<skipped message="), "{junit}");
+    let night = work.petal(["history", "few", "--format", "junit"]).exits(4).stdout;
+    assert!(night.contains("no run of the records is valid"), "{night}");
+    let folder = names(&work.path("few")).remove(0);
+    let card = work.petal(["card", &format!("few/{folder}")]).exits(0).stdout;
+    assert!(card.contains("| petal | invalid (too-few-operations), no result: "), "{card}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::server_postgres;
 use crate::support::{ControlGroup, Ended, Workplace, count, names, number, record};
 
 /// Cells of a few milliseconds each.
-const SHORT: [&str; 6] = ["sweep", "--work-loop", "5", "--work-unit", "8", "--json"];
+const SHORT: [&str; 6] = ["sweep", "--work-loop", "20", "--work-unit", "8", "--json"];
 
 fn sweep<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&SHORT, more].concat()

@@ -111,7 +111,7 @@ mod tests {
     fn changed(changes: Vec<FactChange>) -> Run {
         let mut run = fixture::mixed_run();
         run.details.target.settings = vec![("fsync".to_owned(), "on".to_owned())];
-        run.details.keep_facts(FactsProof { count: 9, changes, weakest: None });
+        run.details.keep_facts(FactsProof { count: 9, changes, ..FactsProof::default() });
         run
     }
 

@@ -4,7 +4,7 @@
 
 use super::judgement::{Judgement, NoFinding, NotJudged, unknown};
 use super::steady::judge as steady;
-use super::trust::ROWS_MISSING;
+use super::trust::{ROWS_MISSING, TOO_FEW_OPERATIONS};
 use super::{
     calibration, changes, driver_hosts, fresh, interference, io_limits, limits, memory, others,
     outages, physical, server_report, settings, trust, waterfall, write_ledger, writes,
@@ -45,6 +45,7 @@ const RULES: &[Rule] = &[
     ("latencies-unknown", Whole, trust::latencies_unknown),
     ("lost-sessions", Whole, trust::lost_sessions),
     ("nothing-done", Whole, trust::nothing_done),
+    (TOO_FEW_OPERATIONS, Whole, trust::too_few),
     ("lost-commits", Whole, outages::lost_commits),
     ("outage", Whole, outages::judge),
     ("neighbour-failed", Whole, interference::failed),

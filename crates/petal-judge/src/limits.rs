@@ -10,6 +10,7 @@ use super::judgement::{
 use super::other_processors::{self, Others};
 use super::physical;
 use petal_host::host::HostFacts;
+use petal_host::numbers::decimal;
 use petal_host::os::CpuShare;
 use petal_record::Run;
 use petal_record::os::HostSeen;
@@ -19,6 +20,8 @@ const BUSY_PERCENT_MAX: f64 = 96.0;
 const STEAL_PERCENT_MAX: f64 = 5.0;
 /// The share of its periods in which a control group had to wait.
 const THROTTLED_SHARE_MAX: f64 = 0.50;
+/// The share from which on waits for a processor are the group's own.
+const HELD_BACK_SHARE_MIN: f64 = 0.10;
 /// The share of looks that found the log writer on the busiest processor.
 const LOG_WRITER_SHARE_MIN: f64 = 0.50;
 /// Petal's share of the busy time, if petal and the server share full processors.
@@ -74,12 +77,30 @@ enum FullProcessors {
 }
 
 fn full(run: &Run) -> Option<FullProcessors> {
-    let all = server_cpu(run).map(busy_percent).filter(|&busy| busy > BUSY_PERCENT_MAX);
-    let all = all.map(|busy| FullProcessors::All { busy });
     let seen = run.database_host();
     let throttled =
         |seen| Granted::used_up(&HostFigures::of(seen).group?).map(FullProcessors::Group);
-    all.or_else(|| throttled(seen?)).or_else(|| log_writer(seen?))
+    let all = || {
+        let busy = server_cpu(run).map(busy_percent).filter(|&busy| busy > BUSY_PERCENT_MAX)?;
+        Some(FullProcessors::All { busy })
+    };
+    // A group that used up its own quota waits for that, however busy others keep the host.
+    seen.and_then(throttled).or_else(all).or_else(|| log_writer(seen?))
+}
+
+/// The quota of the server's or petal's own control group, if it held them back: their waits for a
+/// processor are then not others' work.
+pub(super) fn own_quota(run: &Run) -> Option<String> {
+    let words = |whose: &str, group: Option<GroupFigures>| {
+        let granted = Granted::held_back(&group?)?;
+        let of = decimal(granted.quota, 2);
+        Some(format!("{whose} control group grants {of} processors"))
+    };
+    let seen = run.database_host()?;
+    let whose = if run.details.target.in_process { "petal's" } else { "the server's" };
+    let of_server = words(whose, HostFigures::of(seen).group);
+    let own = run.details.os.as_ref();
+    of_server.or_else(|| words("petal's", HostFigures::of(own?).petal_group))
 }
 
 /// Processors that a control group granted, and their use.
@@ -103,12 +124,22 @@ impl Granted {
 
     /// None if the grant was not used up.
     fn used_up(group: &GroupFigures) -> Option<Self> {
+        Self::over(group, THROTTLED_SHARE_MAX)
+    }
+
+    /// None if the group hardly had to wait for its grant.
+    fn held_back(group: &GroupFigures) -> Option<Self> {
+        Self::over(group, HELD_BACK_SHARE_MIN)
+    }
+
+    /// None if the group used little of its grant, and waited in no larger share of its periods.
+    fn over(group: &GroupFigures, throttled_share_max: f64) -> Option<Self> {
         let quota = group.granted_processors;
         let used_share = group.used_processors.filter(|_| quota > 0.0).map(|used| used / quota);
         let periods = group.throttled_periods.zip(group.periods).filter(|(_, all)| *all > 0);
         let throttled_share = periods.map(|(throttled, all)| throttled as f64 / all as f64);
         let is_used_up = used_share.is_some_and(|share| share > BUSY_PERCENT_MAX / 100.0)
-            || throttled_share.is_some_and(|share| share > THROTTLED_SHARE_MAX);
+            || throttled_share.is_some_and(|share| share > throttled_share_max);
         is_used_up.then_some(Self { quota, used_share, throttled_share })
     }
 }

@@ -24,10 +24,12 @@ const READS_PER_ROW_MAX: f64 = 1.10;
 /// Reads per row below which the database's cache served some rows, and below which most of them.
 const READS_PER_ROW_MIN: f64 = 0.90;
 const MOSTLY_CACHED_MAX: f64 = 0.50;
+/// Share of operations on data that is not hot, below which their reads do not show the cache.
+const COLD_SHARE_MIN: f64 = 0.05;
 /// Share for counters and rows of slightly different moments: each row needs one logical read.
 const LOGICAL_READS_PER_ROW_MIN: f64 = 0.95;
 /// Fewest rows that show the reads of a row.
-const ROWS_MIN: u64 = 1000;
+pub(super) const ROWS_MIN: u64 = 1000;
 /// Visits of blocks of rows, for a row read and for a row updated: PostgreSQL makes 1 and 3.9, the
 /// visibility map's among them (version 15, 1.3 million rows).
 const VISITS_PER_READ_MAX: f64 = 1.5;
@@ -194,6 +196,23 @@ fn reads_per_row(run: &Run) -> Option<f64> {
     (rows >= ROWS_MIN && shown.summary.ops.scan == 0).then(|| read as f64 / rows as f64)
 }
 
+/// The share of the operations that the settings sent to no hot data; None if they made none hot, or
+/// nearly all.
+fn cold_share(run: &Run) -> Option<f64> {
+    let number = |key: &str| run.summary.setting_number(key).filter(|&every| every >= 1.0);
+    let is_spot = run.summary.setting("do_hotspot").and_then(|it| it.as_bool()) == Some(true);
+    let spot = number("hotspot_frequency").filter(|_| is_spot);
+    let frequencies = [spot, number("hot_schema_frequency")];
+    let cold = frequencies.into_iter().flatten().map(|every| 1.0 - 1.0 / every).product::<f64>();
+    (COLD_SHARE_MIN..1.0).contains(&cold).then_some(cold)
+}
+
+/// Blocks that were read for each row visited which the settings meant to be read: of hot data a cache
+/// serves the rest.
+fn reads_per_cold_row(run: &Run) -> Option<f64> {
+    Some(reads_per_row(run)? / cold_share(run).unwrap_or(1.0))
+}
+
 /// True if the database has a cache other than the page cache.
 fn has_cache(run: &Run) -> bool {
     !run.is_bare_device() && !served::is_mapped(run)
@@ -202,18 +221,21 @@ fn has_cache(run: &Run) -> bool {
 /// The share of the rows that the database found in its cache, if it were most of them.
 pub(super) fn mostly_cached(run: &Run) -> Option<f64> {
     let each = reads_per_row(run).filter(|_| has_cache(run))?;
-    (each < MOSTLY_CACHED_MAX).then_some(1.0 - each)
+    (reads_per_cold_row(run)? < MOSTLY_CACHED_MAX).then_some(1.0 - each)
 }
 
 /// A run of data that its cache cannot hold, and found many of its rows there all the same.
 fn partly_cached(run: &Run) -> Judgement {
     let each = reads_per_row(run).filter(|&each| each < READS_PER_ROW_MIN).ok_or(Clear)?;
-    let judged: fn(String, &str) -> Judgement =
-        if each < MOSTLY_CACHED_MAX { warning } else { info };
+    let is_mostly_cached = reads_per_cold_row(run).is_some_and(|each| each < MOSTLY_CACHED_MAX);
+    let judged: fn(String, &str) -> Judgement = if is_mostly_cached { warning } else { info };
+    let hot = cold_share(run).map_or_else(String::new, |cold| {
+        format!("; the settings sent {:.0} % of the operations to hot data", (1.0 - cold) * 100.0)
+    });
     judged(
         format!(
             "{each:.3} block reads for each row visited: the database's cache served {:.0} % of the \
-             rows",
+             rows{hot}",
             (1.0 - each) * 100.0
         ),
         "For physical reads make the cache much smaller than the data, or load more; for logical \

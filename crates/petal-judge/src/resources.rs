@@ -120,6 +120,11 @@ fn petals_processors(run: &Run) -> ResourceUse {
 /// capacity is another for each mix of requests.
 fn device(run: &Run) -> ResourceUse {
     let (name, layer) = ("device", "the device");
+    let calibrated = run.details.calibrated.as_ref();
+    if let Some((share, most)) = calibrated.and_then(|it| Some((it, it.curve_iops_max?))) {
+        let (name, layer) = ("device, requests/s", "the calibration's largest rate");
+        return ResourceUse { demand_us: None, ..used(run, name, layer, share.device_iops, most) };
+    }
     let elapsed_s = run.summary.elapsed_s;
     let Some(counts) = run.details.device.filter(|_| elapsed_s > 0.0) else {
         return unknown(name, layer, "the data's device is not counted");
@@ -130,7 +135,10 @@ fn device(run: &Run) -> ResourceUse {
         None => (counted_s, layer),
     };
     let in_flight = used_s / elapsed_s;
-    let why = "the device's capacity is not in this record: petal calibrate measures it";
+    let why = match calibrated.and_then(|share| share.unknown.as_deref()) {
+        Some(why) => why,
+        None => "the device's capacity is not in this record: petal calibrate measures it",
+    };
     ResourceUse {
         used: Some(in_flight),
         demand_us: demand_us(run, in_flight),
@@ -211,7 +219,26 @@ fn own_read_us(run: &Run) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use petal_record::calibration::CalibratedShare;
     use petal_record::fixture;
+
+    #[test]
+    fn a_calibrated_device_has_its_capacity() {
+        let of_device = |calibrated: Option<CalibratedShare>| {
+            let mut run = fixture::mixed_run();
+            run.details.calibrated = calibrated;
+            of(&run).into_iter().find(|it| it.resource.starts_with("device")).unwrap()
+        };
+        let why = of_device(None).why_unknown.unwrap();
+        assert!(why.ends_with("petal calibrate measures it"), "{why}");
+        let share = CalibratedShare { device_iops: 4e3, ..CalibratedShare::default() };
+        let most = CalibratedShare { curve_iops_max: Some(8e3), ..share.clone() };
+        let device = of_device(Some(most));
+        assert_eq!((device.capacity, device.utilisation), (Some(8e3), Some(0.5)));
+        assert_eq!(device.why_unknown, None);
+        let unlike = CalibratedShare { unknown: Some("no curve is near".into()), ..share };
+        assert_eq!(of_device(Some(unlike)).why_unknown.as_deref(), Some("no curve is near"));
+    }
 
     #[test]
     fn utilisation_is_throughput_times_demand() {

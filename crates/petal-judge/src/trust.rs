@@ -4,10 +4,10 @@
 use petal_host::numbers::{counted, decimal, whole};
 use serde_json::json;
 
-use super::and_more;
 use super::judgement::{
     FindingParts, Judgement, NoFinding::Clear, clear_if, error, info, known, warning,
 };
+use super::{and_more, physical};
 use petal_record::counters::CommonCounter::{
     BadBlocks, CheckpointErrors, IoErrors, ReplayedBlocks,
 };
@@ -17,10 +17,17 @@ use petal_record::{EndpointShare, RebuiltBecause, Run};
 /// Missing parts of a record that a finding names.
 const GAPS_SHOWN: usize = 3;
 const RUN_TIME_S_MIN: f64 = 30.0;
+/// Fewest operations and physical reads that show anything: a median is known from twenty values on,
+/// a mean of a hundred reads within a fifth.
+const OPERATIONS_MIN: u64 = 20;
+const READS_MIN: u64 = 100;
 const CLOCK_SLACK_S: f64 = 0.5;
 pub(super) const ENDPOINT_SHARE_MAX: f64 = 0.05;
 /// The finding on a run whose operations did not visit the rows asked of them.
 pub(super) const ROWS_MISSING: &str = "rows-missing";
+
+/// The finding on a run of too little work for any conclusion.
+pub const TOO_FEW_OPERATIONS: &str = "too-few-operations";
 
 pub(super) fn partial_record(run: &Run) -> Judgement {
     clear_if(!run.details.rebuilt || run.is_still_running())?;
@@ -237,6 +244,55 @@ pub(super) fn short_run(run: &Run) -> Judgement {
         "Use RUN_TIME=300 or more for figures to rely on.",
     )
     .with(json!({ "seconds": seconds }))
+}
+
+/// Too little work for any conclusion: not even a median is known.
+pub(super) fn too_few(run: &Run) -> Judgement {
+    clear_if(run.is_still_running() || run.summary.nothing_done())?;
+    let shown = run.headline_window().run;
+    let Work { operations, reads } = Work::of(&shown);
+    let (count, what, least) = match reads.filter(|&reads| reads < READS_MIN) {
+        _ if operations < OPERATIONS_MIN => (operations, "operation", OPERATIONS_MIN),
+        Some(reads) => (reads, "physical read", READS_MIN),
+        None => return Err(Clear),
+    };
+    warning(
+        format!(
+            "{} in the time that the figures cover: a conclusion takes {} or more",
+            counted(count, what),
+            whole(least)
+        ),
+        "Use no figure of it. Run longer (RUN_TIME or WORK_LOOP).",
+    )
+    .with(json!({ "operations": operations, "physical_read_requests": reads }))
+}
+
+/// The work that the figures of a run rest on.
+pub(super) struct Work {
+    /// Single operations, and the rows of scans: a scan is many reads.
+    operations: u64,
+    /// Read requests of a test of single physical reads; None in any other test, and if the
+    /// database does not report them.
+    reads: Option<u64>,
+}
+
+impl Work {
+    pub(super) fn of(shown: &Run) -> Self {
+        let (ops, rows) = (&shown.summary.ops, &shown.summary.rows);
+        let of_scans = if ops.scan > 0 { rows.scan.max(ops.scan) } else { 0 };
+        // Of many rows and few reads other findings say who served them.
+        let is_of_reads =
+            ops.scan == 0 && !physical::is_cached(shown) && rows.total() < physical::ROWS_MIN;
+        let reads = shown.details.io.physical_read_requests.filter(|_| is_of_reads);
+        Self { operations: ops.select + ops.update + of_scans, reads }
+    }
+
+    /// How many times as long a run must be for enough work, with some to spare.
+    pub(super) fn times_longer(&self) -> f64 {
+        let short = |count: u64, least: u64| 3.0 * least as f64 / count.max(1) as f64;
+        let of_reads = self.reads.map_or(0.0, |reads| short(reads, READS_MIN));
+        short(self.operations, OPERATIONS_MIN).max(of_reads).max(2.0)
+    }
 }
 
 pub(super) fn single_run(run: &Run) -> Judgement {

@@ -149,7 +149,9 @@ pub(super) fn different(comparison: &Comparison) -> Vec<Found<'_>> {
 /// Says which figures changed last, by how much and when.
 pub fn of_history(history: &History) -> String {
     let verdict = history.verdict.iter().map(|verdict| verdict.words.clone());
-    verdict.chain([changes_over_time(history)]).collect::<Vec<_>>().join(" ")
+    let is_empty = history.verdict.as_ref().is_some_and(|verdict| verdict.is_without_a_side);
+    let changes = (!is_empty).then(|| changes_over_time(history));
+    verdict.chain(changes).collect::<Vec<_>>().join(" ")
 }
 
 fn changes_over_time(history: &History) -> String {

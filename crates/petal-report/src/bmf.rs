@@ -29,8 +29,8 @@ impl Bmf {
                 let name = label(&cell.factors);
                 let name = if several { format!("{}, {name}", side.name) } else { name };
                 for figure in &cell.figures {
-                    if figure.is_struck_out {
-                        bmf.left_out.push(format!("{name}, {}: not a storage test", figure.metric));
+                    if let Some(why) = figure.why_struck_out {
+                        bmf.left_out.push(format!("{name}, {}: {why}", figure.metric));
                         continue;
                     }
                     let known = figure.sides[at].as_ref();
@@ -42,6 +42,8 @@ impl Bmf {
                 }
             }
         }
+        let nothing = comparison.verdict.iter().filter(|verdict| verdict.is_without_a_side);
+        bmf.left_out.extend(nothing.map(|verdict| verdict.words.clone()));
         let missing = comparison.not_on_both_sides.iter();
         bmf.left_out.extend(missing.map(|cell| format!("{}: not on both sides", label(cell))));
         bmf

@@ -47,9 +47,14 @@ pub fn render(comparison: &Comparison, held: &[LimitResult]) -> String {
         }
     }
     costs(&mut out, &comparison.costs);
-    differing(&mut out, comparison);
+    let is_compared = !comparison.cells.is_empty();
+    if is_compared {
+        differing(&mut out, comparison);
+    }
     caveats(&mut out, &comparison.notes);
-    how_to_read(&mut out, comparison);
+    if is_compared {
+        how_to_read(&mut out, comparison);
+    }
     out
 }
 
@@ -203,7 +208,7 @@ pub(super) fn changed(
 ) -> [String; 5] {
     let Some(change) = change else {
         let why = match is_known {
-            _ if figure.is_struck_out => "not a storage test",
+            _ if figure.is_struck_out => figure.why_struck_out.unwrap_or(UNKNOWN),
             true => "no share of 0",
             false => "not measured",
         };

@@ -5,11 +5,12 @@ use petal_judge::compare::ComparisonVerdict;
 use petal_judge::compare::limits::{LimitCase, LimitOutcome, LimitResult};
 
 /// A broken limit is a failure, an inconclusive one is skipped, with the reason. A verdict that the
-/// runs are no storage tests is the first suite, with a skipped case. There are no times: the
+/// runs are no storage tests, or cannot be compared, is the first suite, with a skipped case. There are no times: the
 /// measurements were not timed as tests.
 pub fn junit(command: &str, verdict: Option<&ComparisonVerdict>, held: &[LimitResult]) -> String {
     let verdict = verdict.map(|verdict| {
-        let (outcome, place) = (LimitOutcome::Inconclusive, "storage".to_owned());
+        let of = if verdict.is_without_a_side { "runs" } else { "storage" };
+        let (outcome, place) = (LimitOutcome::Inconclusive, of.to_owned());
         let cases = vec![LimitCase { outcome, place, words: verdict.words.clone() }];
         LimitResult { limit: "verdict".to_owned(), outcome, because: Vec::new(), cases }
     });

@@ -65,11 +65,7 @@ fn words(line: &PetalLine, objective: Option<&Objective>) -> String {
     }
     if let (Some(change), Some(last)) = (line.beyond_knee, line.points.last()) {
         let figures = super::petals::beyond_knee(change);
-        let from = match line.knee {
-            Some(_) => "there".to_owned(),
-            None => format!("{}, the most PIOPS for its latency,", at(Some(change.from))),
-        };
-        words.push_str(&format!("; from {from} to {} sessions {figures}", last.sessions));
+        words.push_str(&format!("; from there to {} sessions {figures}", last.sessions));
     }
     if let Some(bend) = &line.bend_back {
         words.push_str(&format!("; bends back at {}", point(line, bend.at)));
@@ -191,12 +187,10 @@ mod tests {
         let petals = Petals::of(&plain_csv::parse(text, "pcie.csv", None).unwrap());
         let petals = petals.with_objective(Some(&objective));
         insta::assert_snapshot!(lines(&petals, Some(&objective)), @"
-        - all: peak 64 sessions (99,060 PIOPS, 602.0 us); from 16 sessions (70,122 PIOPS, 160.0 us), the
-          most PIOPS for its latency, to 64 sessions PIOPS +41 %, latency +276 %; cause: storage or
-          processors: not known (from 16 to 64 sessions PIOPS went from 70,122 to 99,060 while a read went
-          from 160.0 to 602.0 us: reads are slower; how busy the processors were is not known, and a read's
-          time holds its waits for a processor); read.avg=500us is met up to 32 sessions (92,185 PIOPS,
-          275.0 us)
+        - all: peak 64 sessions (99,060 PIOPS, 602.0 us); cause: storage or processors: not known (from 16
+          to 64 sessions PIOPS went from 70,122 to 99,060 while a read went from 160.0 to 602.0 us: reads
+          are slower; how busy the processors were is not known, and a read's time holds its waits for a
+          processor); read.avg=500us is met up to 32 sessions (92,185 PIOPS, 275.0 us)
         ");
         let objective: Objective = "op.p99=2ms".parse().unwrap();
         let petals = petals.with_objective(Some(&objective));

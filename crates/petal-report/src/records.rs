@@ -54,6 +54,11 @@ impl ShownRecord {
         Self::of(name, &swept.observations(), objective)
     }
 
+    /// A run alone, whether its figures count or not.
+    pub fn of_run(name: String, run: &Run) -> Self {
+        Self::of(name.clone(), &[observation(&name, run)], None)
+    }
+
     fn lines(&self) -> impl Iterator<Item = &PetalLine> {
         self.petals.lines.iter()
     }
@@ -109,16 +114,20 @@ pub(super) fn lines(shown: &[ShownRecord]) -> Vec<(&ShownRecord, &PetalLine)> {
     all
 }
 
+fn observation(name: &str, run: &Run) -> Observation {
+    let pct = or_dash(run.summary.setting("update_pct"), |pct| as_text(pct, "-"));
+    let sessions = run.summary.sessions.to_string();
+    let factors = [("update_pct", pct), ("sessions", sessions)];
+    let factors = factors.map(|(key, value)| (key.to_owned(), value)).into();
+    Observation::of_run(name, factors, run)
+}
+
 /// Groups runs, named by their folders, that differ only in the settings of [`VARIED`]. Runs without figures that
 /// count are in none.
 pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<ShownRecord> {
     let mut groups: BTreeMap<Vec<(String, String)>, Vec<Observation>> = BTreeMap::new();
     for (name, run) in named {
-        let pct = or_dash(run.summary.setting("update_pct"), |pct| as_text(pct, "-"));
-        let sessions = run.summary.sessions.to_string();
-        let factors = [("update_pct", pct), ("sessions", sessions)];
-        let factors = factors.map(|(key, value)| (key.to_owned(), value)).into();
-        let seen = Observation::of_run(name, factors, run);
+        let seen = observation(name, run);
         if seen.why_unusable().is_some() {
             continue;
         }

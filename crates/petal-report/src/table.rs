@@ -444,15 +444,31 @@ pub fn paragraph(first: &str, rest: &str, text: &str) -> String {
     paragraph::paragraph(first, rest, text, columns())
 }
 
-/// Breaks a command as [`paragraph`] does, so that a shell takes its lines as one.
+/// Breaks a command as [`paragraph`] does, so that a shell takes its lines as one. A comment at its
+/// end has a line of its own.
 pub fn command(first: &str, text: &str) -> String {
+    let (text, comment) = text.split_once(COMMENT).unwrap_or((text, ""));
     let lines = paragraph::paragraph(first, "  ", text, columns().saturating_sub(2));
-    lines.trim_end().replace('\n', " \\\n") + "\n"
+    let comment = match comment {
+        "" => String::new(),
+        _ => format!("  {}{comment}\n", COMMENT.trim_start()),
+    };
+    lines.trim_end().replace('\n', " \\\n") + "\n" + &comment
 }
+
+/// The begin of a comment behind a command.
+const COMMENT: &str = "  # ";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_comment_behind_a_command_is_no_part_of_its_lines() {
+        let shown =
+            within(40, || command("next ", "petal setup --replace --db sqlite:a  # removes a"));
+        assert_eq!(shown, "next petal setup --replace --db \\\n  sqlite:a\n  # removes a\n");
+    }
 
     #[test]
     fn figures_are_under_their_names() {

@@ -123,8 +123,18 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     let all = ComparedSide { name: "the records".to_owned(), observations: seen.to_vec() };
     let (mut sides, mut said) = notes::whole_runs(&[all]);
     let whole = sides.pop().unwrap_or_default();
-    if whole.observations.is_empty() {
-        return Err(CompareError::NoWholeRun { side: whole.name });
+    let all = ComparedSide { name: "the records".to_owned(), observations: seen.to_vec() };
+    if whole.observations.is_empty() && !seen.is_empty() {
+        return Ok(History {
+            format: FORMAT.to_owned(),
+            verdict: Some(super::verdict::without_a_side(&[all])),
+            headlines: super::headlines(seen),
+            by: by.to_owned(),
+            newest: String::new(),
+            series: Vec::new(),
+            failed: Vec::new(),
+            notes: said,
+        });
     }
     // Groups and cells are of all runs: a night whose runs all failed is the newest all the same.
     let groups = groups(seen.to_vec(), by, &mut said);
@@ -136,19 +146,21 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     }
     let (whole, _) = notes::whole_runs(&groups);
     let metrics = metrics(&whole, asked)?;
-    let verdict = super::verdict::of(&[ComparedSide {
-        name: "the records".to_owned(),
-        observations: seen.to_vec(),
-    }]);
+    let verdict = super::verdict::of_records(&all);
     let groups = without_struck_out(groups);
     let (whole, _) = notes::whole_runs(&groups);
     let keys: Vec<String> = cells::keys(&groups).into_iter().filter(|key| key != by).collect();
     let cells = cells::all(&groups, &keys);
     // The fact that makes the groups differs between any two of them.
     let known_facts = [&keys[..], &[by.to_owned()]].concat();
-    let mut series = Vec::new();
+    let (mut series, mut different) = (Vec::new(), Vec::new());
     for metric in &metrics {
         for cells::CellRuns { factors, sides, .. } in &cells {
+            let runs = sides.iter().flatten().copied();
+            if metric::is_of_storage(metric) && super::verdict::are_different(runs) {
+                different.push(factors.clone());
+                continue;
+            }
             let of_group = |(at, runs): (usize, &Vec<_>)| Some((at, figures(runs, metric)?));
             let known: Vec<(usize, Figures)> =
                 sides.iter().enumerate().filter_map(of_group).collect();
@@ -161,12 +173,16 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     let newest_name = newest.first().map_or_else(String::new, |group| group.name.clone());
     let failed = cells::all(newest, &keys).into_iter().filter(|cell| cell.sides[0].is_empty());
     let failed = failed.map(|cell| (cell.factors.clone(), why_failed(&cell, by, &newest_name)));
+    let different = crate::distinct(different).into_iter().map(|factors| {
+        let (outcome, place) = (LimitOutcome::Inconclusive, cells::label(&factors));
+        (factors, LimitCase { outcome, place, words: super::verdict::DIFFERENT_TESTS.to_owned() })
+    });
     Ok(History {
         format: FORMAT.to_owned(),
         verdict,
         headlines: super::headlines(seen),
         by: by.to_owned(),
-        failed: failed.collect(),
+        failed: failed.chain(different).collect(),
         newest: newest_name,
         series,
         notes: said,
@@ -367,6 +383,11 @@ impl History {
     /// The newest groups must not be past it either, and a slow fall from the first groups to the
     /// newest can break it. A cell that the newest group has no whole run of leaves it open.
     pub fn hold(&self, limit: &ChangeLimit) -> LimitResult {
+        if let Some(verdict) = self.verdict.as_ref().filter(|it| it.is_without_a_side) {
+            let outcome = LimitOutcome::Inconclusive;
+            let (place, words) = ("all".to_owned(), verdict.words.clone());
+            return super::limits::worst(limit, vec![LimitCase { outcome, place, words }]);
+        }
         let series = || self.series.iter().filter(|series| series.metric == limit.metric);
         let of_series = series().flat_map(|series| self.against(limit, series));
         let is_followed = |cell: &Vec<_>| series().any(|series| series.factors == *cell);
@@ -452,6 +473,7 @@ mod tests {
     use super::LimitOutcome::{Failed, Inconclusive, Passed};
     use super::*;
     use petal_record::Status;
+    use petal_record::headline::AskedFor;
     use petal_record::observation::metric;
 
     /// A run each night, or several, with these PIOPS.
@@ -502,6 +524,38 @@ mod tests {
         let held = found.hold(&"piops < -5%".parse().unwrap());
         assert_eq!(held.outcome, Inconclusive);
         assert_eq!(held.because, ["all: 2026-11-03 not a storage test"]);
+    }
+
+    #[test]
+    fn nights_of_another_kind_of_test_are_no_change_and_invalid_ones_no_usage_error() {
+        let mut run = petal_record::fixture::mixed_run();
+        crate::conclude(&mut run);
+        let judged = run.summary.headline.clone();
+        let mut seen = nights(&[&[100.0, 101.0], &[100.0, 99.0], &[100.0, 99.0], &[1.0, 1.1]]);
+        for (at, seen) in seen.iter_mut().enumerate() {
+            seen.headline.clone_from(&judged);
+            let verdict = &mut seen.headline.as_mut().unwrap().verdict;
+            verdict.asked_for = [AskedFor::PhysicalIo, AskedFor::LogicalReads][at / 6];
+        }
+        let piops = [metric::PIOPS.to_owned()];
+        let found = history(&seen, DAY, &piops).unwrap();
+        assert_eq!(found.series, []);
+        let words = found.verdict.as_ref().unwrap().words.clone();
+        let begin = "The records test different things: storage in 6 of 8 records, the database's \
+                     cache in 2 of 8 records.";
+        assert!(words.starts_with(begin), "{words}");
+        let gate = found.hold(&"piops < -5%".parse().unwrap());
+        assert_eq!(
+            (gate.outcome, &gate.because[..]),
+            (Inconclusive, &["all: different tests".to_owned()][..])
+        );
+        for seen in &mut seen {
+            seen.status = Some(Status::Failed);
+        }
+        let found = history(&seen, DAY, &piops).unwrap();
+        let gate = found.hold(&"piops < -5%".parse().unwrap());
+        assert_eq!(gate.outcome, Inconclusive);
+        assert!(gate.because[0].contains("no run of the records is valid (it failed)"), "{gate:?}");
     }
 
     fn held(seen: &[Observation], limit: &str) -> LimitOutcome {

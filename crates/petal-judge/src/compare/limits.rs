@@ -62,6 +62,11 @@ pub(super) struct HeldChange<'a> {
 /// cell, so that a single one that fell is found as well. A cell that is not on both sides, or has
 /// too few runs, leaves it open.
 pub fn hold(limit: &ChangeLimit, comparison: &Comparison) -> LimitResult {
+    if let Some(verdict) = comparison.verdict.as_ref().filter(|it| it.is_without_a_side) {
+        let outcome = LimitOutcome::Inconclusive;
+        let (place, words) = ("all".to_owned(), verdict.words.clone());
+        return worst(limit, vec![LimitCase { outcome, place, words }]);
+    }
     let several = comparison.sides.len() > 2;
     let mut cases = Vec::new();
     for (at, side) in comparison.sides.iter().enumerate().skip(1) {
@@ -99,7 +104,11 @@ impl JudgedCell<'_> {
             _ if self.is_struck_out() => LimitCase {
                 outcome: LimitOutcome::Inconclusive,
                 place,
-                words: NOT_STORAGE.to_owned(),
+                words: self
+                    .figure
+                    .and_then(|it| it.why_struck_out)
+                    .unwrap_or(NOT_STORAGE)
+                    .to_owned(),
             },
             Some(figure) if figure.is_known() && self.change.is_none() => LimitCase {
                 outcome: LimitOutcome::Inconclusive,

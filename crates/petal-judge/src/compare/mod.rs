@@ -26,7 +26,6 @@ use serde::Serialize;
 use super::estimate::Estimate;
 use super::price::{self, Cost};
 use super::significance::{self, Difference, Method};
-use crate::verdict::not_storage;
 pub(crate) use cells::is_workload;
 pub use cells::label;
 use petal_record::headline::Headline;
@@ -75,7 +74,7 @@ pub struct Rules {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Comparison {
     pub format: String,
-    /// Null if the figures of storage can be compared.
+    /// Null if the figures of storage can be compared: else the first thing to read.
     pub verdict: Option<ComparisonVerdict>,
     /// The first one is the baseline.
     pub sides: Vec<SideSummary>,
@@ -123,8 +122,12 @@ pub struct ComparedFigure {
     pub sides: Vec<Option<Figures>>,
     /// The change of each later side from the first.
     pub changes: Vec<Option<Change>>,
-    /// A figure of storage in a cell with runs that are no storage test: it is not compared.
+    /// A figure of storage in a cell with runs that are no storage test, or of different tests: it is
+    /// not compared.
     pub is_struck_out: bool,
+    /// The reason, if it is struck out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why_struck_out: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -176,8 +179,6 @@ pub enum CompareError {
     NoSuchMetric { metric: String, near: Option<String>, known: String },
     #[error("--by {key}: no record has it; {known}")]
     NoSuchKey { key: String, known: String },
-    #[error("{side}: no run of it is whole, so there is nothing to compare")]
-    NoWholeRun { side: String },
 }
 
 /// The metric that was probably meant; else a short list, or the command that explains all.
@@ -194,8 +195,8 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
     // Cells are of all runs: one whose runs all failed is a cell that lacks a side.
     let all = sides;
     let (sides, mut notes) = notes::whole_runs(all);
-    if let Some(empty) = sides.iter().find(|side| side.observations.is_empty()) {
-        return Err(CompareError::NoWholeRun { side: empty.name.clone() });
+    if sides.iter().any(|side| side.observations.is_empty()) {
+        return Ok(without_a_side(all, notes));
     }
     let metrics = metrics(&sides, &rules.metrics)?;
     let keys = cells::keys(all);
@@ -222,9 +223,7 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
     let is_fixed = |side| !matched.iter().any(|cell| cell.is_repeated_by_figures(side));
     let wholes = metrics.iter().flat_map(later).filter(|(_, side)| is_fixed(*side));
     let is_result = |metric: &str| !metric::is_of_storage(metric);
-    let has_struck_out = matched
-        .iter()
-        .any(|cell| cell.sides.iter().flatten().any(|seen| not_storage(seen).is_some()));
+    let has_struck_out = matched.iter().any(|cell| struck_out(cell).is_some());
     let wholes = wholes.filter(|(metric, _)| !has_struck_out || is_result(metric));
     let wholes = wholes.filter_map(|(metric, side)| whole::of(&matched, metric, side, is_paired));
     let wholes = wholes.collect();
@@ -233,15 +232,7 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
     Ok(Comparison {
         format: FORMAT.to_owned(),
         verdict: verdict::of(&sides),
-        sides: sides
-            .iter()
-            .map(|side| SideSummary {
-                name: side.name.clone(),
-                runs: side.observations.len(),
-                findings: worth::findings(side),
-                headlines: headlines(&side.observations),
-            })
-            .collect(),
+        sides: sides.iter().map(summary).collect(),
         effects: worth::effects(&sides),
         metrics,
         costs: Vec::new(),
@@ -251,6 +242,32 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
         differences: cells::context_differences(&sides, &keys),
         notes,
     })
+}
+
+/// A comparison with a side that has no run to compare: its verdict, and the sides with their
+/// findings.
+fn without_a_side(all: &[ComparedSide], notes: Vec<String>) -> Comparison {
+    Comparison {
+        format: FORMAT.to_owned(),
+        verdict: Some(verdict::without_a_side(all)),
+        sides: all.iter().map(summary).collect(),
+        notes,
+        ..Comparison::default()
+    }
+}
+
+fn summary(side: &ComparedSide) -> SideSummary {
+    SideSummary {
+        name: side.name.clone(),
+        runs: side.observations.len(),
+        findings: worth::findings(side),
+        headlines: headlines(&side.observations),
+    }
+}
+
+/// The reason why figures of storage of a cell are not compared.
+fn struck_out(cell: &cells::CellRuns<'_>) -> Option<&'static str> {
+    verdict::why_struck_out(cell.sides.iter().flatten().copied())
 }
 
 pub(crate) fn headlines(seen: &[Observation]) -> BTreeMap<String, Headline> {
@@ -286,10 +303,17 @@ fn figure(cell: &cells::CellRuns<'_>, metric: &str, paired: &[bool]) -> Option<C
         return None;
     }
     let metric_name = metric.to_owned();
-    let mut runs = cell.sides.iter().flatten();
-    if metric::is_of_storage(metric) && runs.any(|seen| not_storage(seen).is_some()) {
+    let why_struck_out = struck_out(cell).filter(|_| metric::is_of_storage(metric));
+    if why_struck_out.is_some() {
         let changes = vec![None; cell.sides.len() - 1];
-        return Some(ComparedFigure { metric: metric_name, sides, changes, is_struck_out: true });
+        let is_struck_out = true;
+        return Some(ComparedFigure {
+            metric: metric_name,
+            sides,
+            changes,
+            is_struck_out,
+            why_struck_out,
+        });
     }
     let changes = (1..cell.sides.len())
         .map(|side| {
@@ -313,7 +337,13 @@ fn figure(cell: &cells::CellRuns<'_>, metric: &str, paired: &[bool]) -> Option<C
             })
         })
         .collect();
-    Some(ComparedFigure { metric: metric_name, sides, changes, is_struck_out: false })
+    Some(ComparedFigure {
+        metric: metric_name,
+        sides,
+        changes,
+        is_struck_out: false,
+        why_struck_out: None,
+    })
 }
 
 fn figures(runs: &[&Observation], metric: &str) -> Option<Figures> {

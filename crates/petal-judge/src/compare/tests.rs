@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use super::limits::{LimitOutcome, hold};
 use super::*;
+use petal_record::headline::{AskedFor, Tested, Validity, VerdictReason};
 use petal_record::{Status, fixture, plain_csv};
 use proptest::prelude::*;
 
@@ -289,7 +290,9 @@ fn incomparable_sides_say_why() {
     insta::assert_snapshot!(why(&same, &["iops"]), @"no record has the metric iops; did you mean piops? petal help metrics lists all");
     let mut failed = seen("0");
     failed.status = Some(Status::Failed);
-    insta::assert_snapshot!(why(&[side("a", vec![failed]), side("b", vec![seen("0")])], &[]), @"a: no run of it is whole, so there is nothing to compare");
+    let sides = [side("a", vec![failed]), side("b", vec![seen("0")])];
+    let verdict = compare(&sides, &Rules::default()).unwrap().verdict.unwrap();
+    assert_eq!(verdict.words, "Nothing is compared: no run of a is valid (it failed).");
 }
 
 #[test]
@@ -647,4 +650,64 @@ fn no_interval_of_a_rate_is_below_zero() {
     let noisy = [100.0, 101.0, 0.0];
     let change = crate::significance::sequential(&[100.0, 101.0, 99.0], &noisy).unwrap();
     assert_eq!(change.interval.unwrap().0, -1.0);
+}
+
+/// Three judged runs of this kind of test.
+fn judged(name: &str, piops: f64, asked_for: AskedFor) -> ComparedSide {
+    let mut run = fixture::mixed_run();
+    crate::conclude(&mut run);
+    let mut side = piops_and_ops(name, piops, &[]);
+    for seen in &mut side.observations {
+        seen.headline.clone_from(&run.summary.headline);
+        seen.headline.as_mut().unwrap().verdict.asked_for = asked_for;
+    }
+    side
+}
+
+#[test]
+fn sides_of_different_tests_have_no_difference_and_no_gate_of_piops() {
+    let device = judged("old", 1000.0, AskedFor::PhysicalIo);
+    let sides = [device.clone(), judged("new", 0.5, AskedFor::LogicalReads)];
+    let found = compare(&sides, &Rules::default()).unwrap();
+    insta::assert_snapshot!(found.verdict.as_ref().unwrap().words, @"The sides test different things: old: storage; new: the database's cache. PIOPS, operations and their times are not compared.");
+    assert!(found.cells[0].figures.iter().all(|it| it.is_struck_out && it.changes[0].is_none()));
+    let gate = limits::hold(&"piops < -5%".parse().unwrap(), &found);
+    assert_eq!(gate.outcome, LimitOutcome::Inconclusive);
+    assert_eq!(gate.because, ["all: different tests"]);
+    let mut cached = judged("new", 5000.0, AskedFor::PhysicalIo);
+    for seen in &mut cached.observations {
+        let verdict = &mut seen.headline.as_mut().unwrap().verdict;
+        verdict.validity = Validity::NotStorage;
+        verdict.tested = Tested::PageCache;
+        verdict.reason =
+            Some(VerdictReason { finding: "cached-by-os".into(), sentence: String::new() });
+    }
+    let words =
+        compare(&[device.clone(), cached], &Rules::default()).unwrap().verdict.unwrap().words;
+    assert!(
+        words.starts_with("The sides test different things: old: storage; new: the page cache.")
+    );
+    let same = compare(&[device.clone(), device], &Rules::default()).unwrap();
+    assert_eq!(same.verdict, None);
+    assert!(same.cells[0].figures[0].changes[0].is_some());
+}
+
+#[test]
+fn a_side_without_a_valid_run_is_an_inconclusive_answer_with_its_reason() {
+    let mut invalid = judged("new", 900.0, AskedFor::PhysicalIo);
+    for seen in &mut invalid.observations {
+        let headline = seen.headline.as_mut().unwrap();
+        headline.verdict.validity = Validity::Invalid;
+        let sentence = "32 rows were not there".to_owned();
+        headline.verdict.reason = Some(VerdictReason { finding: "rows-missing".into(), sentence });
+        headline.next = "petal check --db x".into();
+    }
+    let sides = [judged("old", 1000.0, AskedFor::PhysicalIo), invalid];
+    let found = compare(&sides, &Rules::default()).unwrap();
+    let verdict = found.verdict.clone().unwrap();
+    insta::assert_snapshot!(verdict.words, @"Nothing is compared: no run of new is valid (it is invalid: rows-missing: 32 rows were not there).");
+    assert_eq!((verdict.next.as_str(), found.cells.len()), ("petal check --db x", 0));
+    let gate = limits::hold(&"piops < -5%".parse().unwrap(), &found);
+    assert_eq!((gate.outcome, gate.cases.len()), (LimitOutcome::Inconclusive, 1));
+    assert_eq!(gate.because, [format!("all: {}", verdict.words)]);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::other_processors;
+use super::super::{limits, other_processors};
 use petal_record::Run;
 use petal_record::conclusions::{LimitedBy, Limiter};
 
@@ -47,8 +47,11 @@ pub(super) fn between(
     LimitedBy { shared_with, ..LimitedBy::new(first.by, words, evidence) }
 }
 
-/// Others' work on the processors, to end a limit's words: `; others used 0.7 of 2 processors`.
+/// Why processors were waited for, to end a limit's words: the quota of the own control group, else
+/// others' work, `; others used 0.7 of 2 processors`.
 pub(super) fn others_words(run: &Run) -> String {
-    let others = other_processors::noticeable(run);
-    others.map_or_else(String::new, |others| format!("; {} processors", others.words()))
+    let others =
+        || other_processors::noticeable(run).map(|it| format!("{} processors", it.words()));
+    let why = limits::own_quota(run).or_else(others);
+    why.map_or_else(String::new, |why| format!("; {why}"))
 }

@@ -109,6 +109,23 @@ fn others_work_is_in_the_words_of_each_limit_that_is_of_processors() {
     others_use(&mut run, 0.7, 90.0);
     let words = limited(&mut run).0.words;
     assert!(words.ends_with("above the device; others used 0.7 of 2 processors)"), "{words}");
+    // A quota of the own group is not others' work.
+    let mut held = run.clone();
+    let seen = held.details.os.as_mut().unwrap();
+    seen.group_quota = Some(0.5);
+    let counts = &mut seen.whole.sum.counts;
+    (counts.group_throttled_periods, counts.group_periods) = (Some(200), Some(600));
+    let words = limited(&mut held).0.words;
+    let end = "above the device; petal's control group grants 0.50 processors)";
+    assert!(words.ends_with(end), "{words}");
+    // A quota that is used up is the limit, however busy others keep the host.
+    others_use(&mut held, 1.2, 98.0);
+    let seconds = held.details.os.as_ref().unwrap().whole.sum.seconds;
+    let counts = &mut held.details.os.as_mut().unwrap().whole.sum.counts;
+    counts.group_used_us = Some((seconds * 0.5e6) as u64);
+    let limit = limited(&mut held).0;
+    let words = "processors (the control group grants 0.50)";
+    assert_eq!((limit.by, limit.words.as_str()), (Limiter::Processors, words));
     let mut timed = fixture::mixed_run();
     fixture::time_threads(&mut timed, 1.0);
     others_use(&mut timed, 0.7, 90.0);

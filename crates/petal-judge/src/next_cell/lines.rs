@@ -1,8 +1,11 @@
 //! The next run of a sweep, line by line, and peak and knee of its lines at the end.
 
+use std::collections::BTreeSet;
+
 use super::cells::{CellLine, CellReading};
 use super::{LineCurves, LineReading, PeakAndKnee, adaptive, ladder, repeats, within};
 use crate::factor_words;
+use crate::petals::POINTS_MIN;
 use petal_record::sweep::{CellRun, SweepPlan, Swept};
 use petal_record::sweep_design::Design;
 
@@ -68,6 +71,12 @@ pub struct FoundOnLine {
     pub found: PeakAndKnee,
 }
 
+/// The number of cells with a known power.
+fn measured(readings: &[LineReading]) -> usize {
+    let known = readings.iter().filter(|reading| reading.power.is_some());
+    known.map(|reading| reading.at).collect::<BTreeSet<_>>().len()
+}
+
 /// Returns peak and knee of each line with figures, if they chose the cells; else nothing.
 pub fn found(swept: &Swept) -> Vec<FoundOnLine> {
     let plan = &swept.sweep.plan;
@@ -83,7 +92,10 @@ pub fn found(swept: &Swept) -> Vec<FoundOnLine> {
             name: factor_words(&line.factors),
             runs: own.len(),
             peak_sessions: *line.sessions.get(found.peak)?,
-            knee_sessions: found.knee.and_then(|knee| line.sessions.get(knee).copied()),
+            knee_sessions: found
+                .knee
+                .filter(|_| measured(&own) >= POINTS_MIN)
+                .and_then(|knee| line.sessions.get(knee).copied()),
             found,
         })
     });

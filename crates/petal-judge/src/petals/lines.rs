@@ -193,10 +193,19 @@ fn point(sessions: u32, repeats: &[&Observation]) -> Point {
         warnings: repeats.iter().flat_map(|seen| seen.warnings.iter().cloned()).collect(),
         served_by: served_by(&repeats),
         limited_by: limited_by(&repeats),
+        verdict: verdict(&repeats),
         not_storage: repeats.iter().find_map(|seen| not_storage(seen)).map(str::to_owned),
         elapsed_s: Estimate::of(repeats.iter().filter_map(|seen| seen.run_length_s()).collect()),
         means,
     }
+}
+
+/// The verdict that most of the repeats have, the first of equally frequent ones.
+fn verdict(repeats: &[&Observation]) -> Option<String> {
+    let known = repeats.iter().filter_map(|seen| Some(&seen.headline.as_ref()?.verdict.words));
+    let counts = crate::by_key(known.map(|words| (words, ())));
+    let most = counts.iter().rev().max_by_key(|(_, repeats)| repeats.len());
+    most.map(|(words, _)| (*words).clone())
 }
 
 /// Returns the layers of the repeat to which the device served the least.

@@ -26,6 +26,7 @@ use petal_record::headline::AskedFor;
 use petal_record::observation::{Observation, metric};
 use petal_settings::objective::Objective;
 pub use rate_limit::RateLimit;
+pub(crate) use shape::POINTS_MIN;
 pub use verdict::{Highest, PetalsVerdict};
 pub use writer_cost::{WriterCost, WriterCostRow};
 
@@ -55,6 +56,9 @@ pub struct Point {
     pub limited_by: Option<String>,
     /// The finding that makes one of its runs no storage test; None if all are.
     pub not_storage: Option<String>,
+    /// The verdict of its repeats in a few words; None if no record has one.
+    #[serde(skip)]
+    pub verdict: Option<String>,
     /// Duration of its runs, in seconds.
     pub elapsed_s: Option<Estimate>,
     /// The means over its repeats of all figures, by the names of
@@ -85,7 +89,7 @@ pub struct PetalLine {
     /// The position of the largest PIOPS over read latency, if the intervals of four or more points
     /// show that it is there or at the next point.
     pub knee: Option<usize>,
-    /// Change from the largest PIOPS over read latency to the last point, if that is another one.
+    /// Change from the knee to the last point.
     pub beyond_knee: Option<BeyondKnee>,
     /// The first point that bends back, else the lowest after the peak; None if the peak is last.
     pub after_peak: Option<AfterPeak>,
@@ -123,10 +127,15 @@ impl PetalLine {
         proven.or(point.limited_by.as_deref())
     }
 
-    /// The source of the reads and the warnings at the peak, next to its figure.
+    /// The verdict, the source of the reads and the warnings at the peak, next to its figure.
     pub fn trust(&self) -> String {
         let point = self.peak.or(self.struck_out).and_then(|at| self.points.get(at));
-        let struck = if self.struck_out.is_some() { "not a storage test; " } else { "" };
+        let verdict = point.and_then(|point| point.verdict.as_deref());
+        let verdict = verdict.map(|verdict| format!("{verdict}; "));
+        let struck = match self.struck_out {
+            Some(_) => "not a storage test; ".to_owned(),
+            None => verdict.unwrap_or_default(),
+        };
         let served = point.and_then(|point| point.served_by.as_deref()).unwrap_or("-");
         let warnings = point.into_iter().flat_map(|point| &point.warnings);
         let warnings: Vec<&str> = warnings.map(String::as_str).collect();
@@ -139,8 +148,7 @@ impl PetalLine {
     }
 }
 
-/// Changes of PIOPS and read latency from the largest PIOPS over read latency to the last point, as
-/// shares. The first of them is the knee if intervals show it.
+/// Changes of PIOPS and read latency from the knee to the last point, as shares.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BeyondKnee {
     /// Position in the line's points.

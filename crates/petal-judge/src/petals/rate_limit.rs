@@ -3,12 +3,13 @@
 
 use serde::Serialize;
 
+use super::shape::POINTS_MIN;
 use super::{Point, cause};
 use petal_host::numbers::decimal;
 use petal_record::observation::metric;
 
-/// Points with the same PIOPS that prove a limit.
-const POINTS_MIN: usize = 3;
+/// Points with the same PIOPS that prove a limit, on a line of enough points with intervals.
+const CONSTANT_MIN: usize = 3;
 /// The difference of the same PIOPS.
 const CONSTANT_SHARE_MAX: f64 = 0.01;
 /// The least growth of latency, as a power of the sessions. At constant throughput it grows as they
@@ -50,7 +51,11 @@ impl RateLimit {
         let read_us = first.figure(metric::READ_US).zip(last.figure(metric::READ_US))?;
         let sessions = f64::from(last.sessions) / f64::from(first.sessions);
         let is_slower = (read_us.1 / read_us.0).ln() >= GROWTH_MIN * sessions.ln();
-        if count < POINTS_MIN || sessions <= 1.0 || !is_slower {
+        let has_interval =
+            |point: &&Point| point.piops.as_ref().is_some_and(|seen| seen.interval.is_some());
+        let are_intervals = points.iter().filter(has_interval).count() >= POINTS_MIN
+            && points[from..].iter().all(|point| has_interval(&point));
+        if count < CONSTANT_MIN || sessions <= 1.0 || !is_slower || !are_intervals {
             return None;
         }
         let room = cause::processors_with_room(first, last)?;
@@ -99,7 +104,7 @@ mod tests {
             .chain([(metric::PIOPS.to_owned(), piops), (metric::READ_US.to_owned(), read_us)]);
         Point {
             sessions,
-            piops: Estimate::of(vec![piops]),
+            piops: Estimate::of(vec![piops; 3]),
             read_us: Estimate::of(vec![read_us]),
             means: means.collect(),
             ..Point::default()
@@ -146,6 +151,14 @@ mod tests {
         let room = [(metric::CPU_BUSY, 20.0)];
         let short = held(100.0, 20_000.0, &QUIET, &room);
         assert_eq!(RateLimit::of(&short[..3]), None);
+        // Three points alone, or points of single runs.
+        assert_eq!(RateLimit::of(&short[1..4]), None);
+        assert!(RateLimit::of(&short[1..5]).is_some());
+        let mut single = short.clone();
+        for point in &mut single {
+            point.piops = Estimate::of(vec![point.piops.as_ref().unwrap().mean]);
+        }
+        assert_eq!(RateLimit::of(&single), None);
         assert_eq!(RateLimit::of(&[]), None);
         // Reads are no slower: the sessions wait for something else.
         let mut elsewhere = short.clone();

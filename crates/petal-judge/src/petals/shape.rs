@@ -23,8 +23,8 @@ const WIDE_SHARE: f64 = 0.25;
 /// The points of a line share one variance unless a test refuses it at this level.
 const ALIKE_P_MIN: f64 = 0.05;
 
-/// Fewest points that show a knee or a plateau.
-const POINTS_MIN: usize = 4;
+/// Fewest points with intervals that show a knee, a plateau or a rate limit.
+pub(crate) const POINTS_MIN: usize = 4;
 /// The share of the rise in latency beyond the knee: throughput that rises by less gets a cause.
 const GAIN_SHARE_MAX: f64 = 0.25;
 
@@ -40,7 +40,7 @@ pub(super) fn find(line: &mut PetalLine) {
     line.saturated_from =
         line.plateau.map(|plateau| plateau.from).filter(|from| Some(*from) < line.peak);
     line.knee = knee(&line.points);
-    line.beyond_knee = beyond_knee(line);
+    line.beyond_knee = line.knee.and_then(|knee| change_from(&line.points, knee));
     let bend = noise.as_ref().and_then(|noise| noise.bend_back);
     line.after_peak = after_peak(line, peak, noise.as_ref());
     if let Some(at) = bend {
@@ -63,10 +63,10 @@ fn storage_points(points: &[Point]) -> impl DoubleEndedIterator<Item = (usize, &
     points.iter().enumerate().filter(|(_, point)| point.not_storage.is_none())
 }
 
-fn beyond_knee(line: &PetalLine) -> Option<BeyondKnee> {
-    let at = most_power(&line.points)?;
-    let (_, to) = storage_points(&line.points).next_back()?;
-    let from = &line.points[at];
+/// The change from a point to the last one.
+fn change_from(points: &[Point], at: usize) -> Option<BeyondKnee> {
+    let (_, to) = storage_points(points).next_back()?;
+    let from = &points[at];
     let change = |from: &Option<Estimate>, to: &Option<Estimate>| {
         Some(to.as_ref()?.mean / from.as_ref()?.mean - 1.0)
     };
@@ -91,10 +91,12 @@ fn after_peak(line: &PetalLine, peak: usize, noise: Option<&LineNoise<'_>>) -> O
     (top.mean > 0.0).then(|| AfterPeak { at, lower_by: 1.0 - piops.mean / top.mean, noise })
 }
 
-/// Returns the cause if latency rises much faster than throughput from the knee to the last point;
-/// None if it does not.
+/// Returns the cause if latency rises much faster than throughput from the largest PIOPS over
+/// latency to the last point; None if it does not, and of fewer points than show it.
 fn saturation(line: &PetalLine) -> Option<Limit> {
-    let BeyondKnee { from, piops_change, read_us_change } = line.beyond_knee?;
+    let most =
+        most_power(&line.points).filter(|_| storage_points(&line.points).count() >= POINTS_MIN)?;
+    let BeyondKnee { from, piops_change, read_us_change } = change_from(&line.points, most)?;
     let (_, to) = storage_points(&line.points).next_back()?;
     let from = &line.points[from];
     let is_steep = read_us_change > 0.0 && piops_change <= read_us_change * GAIN_SHARE_MAX;

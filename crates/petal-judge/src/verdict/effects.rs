@@ -2,6 +2,7 @@
 //! and so does one of severity info.
 
 use super::next;
+use crate::trust::TOO_FEW_OPERATIONS;
 use petal_host::devices::Bottom;
 use petal_record::headline::{AskedFor, Tested};
 use petal_record::{Finding, Run, Severity};
@@ -72,6 +73,12 @@ pub const EFFECTS: &[Effect] = &[
         next::the_same,
     ),
     invalid("lost-sessions", "sessions ended before their time", next::the_same),
+    invalid("nothing-done", "no operation ended", next::check),
+    invalid(
+        TOO_FEW_OPERATIONS,
+        "under 20 operations (rows of scans count), or under 100 of the physical reads asked for",
+        next::longer,
+    ),
     not_storage(
         "cached-by-os",
         Tested::PageCache,

@@ -7,12 +7,17 @@ use petal_settings::table::{self, CommandKind};
 
 use crate::memory;
 use crate::physical::{self, PageCacheRemedy};
+use crate::trust;
 
 /// Multiple of the memory from which on a page cache serves few of the reads.
 const TIMES_MEMORY: u64 = 4;
 /// Memory of a host that is not known.
 const UNKNOWN_MEMORY: u64 = 16 << 30;
 const GIB: u64 = 1 << 30;
+/// The longest run that is advised for more operations.
+const LONGEST_S: f64 = 3600.0;
+/// A comment for a shell: the command removes data.
+const REPLACES: &str = "  # replaces the data that petal loaded there";
 /// Parameters that are named in another way, or that name this run alone.
 const LEFT_OUT: [&str; 4] = ["DB", "OUT", "SEED", "REPEATS"];
 
@@ -33,12 +38,31 @@ pub(super) fn the_same(run: &Run) -> String {
     again(run, &[])
 }
 
+/// The run again, long enough for figures.
+pub(super) fn longer(run: &Run) -> String {
+    let times = trust::Work::of(&run.headline_window().run).times_longer();
+    let work_loop = run.summary.setting_number("work_loop").filter(|&count| count > 0.0);
+    match work_loop {
+        Some(count) => again(run, &[("work-loop", &rounded_up(count * times))]),
+        None => {
+            let seconds = run.summary.setting_number("run_time").unwrap_or(run.summary.elapsed_s);
+            again(run, &[("run-time", &rounded_up((seconds * times).clamp(60.0, LONGEST_S)))])
+        }
+    }
+}
+
+/// A number with two digits that is not smaller.
+fn rounded_up(value: f64) -> String {
+    let unit = 10_f64.powf((value.max(1.0).log10().floor() - 1.0).max(0.0));
+    format!("{:.0}", (value / unit).ceil() * unit)
+}
+
 pub(super) fn check(run: &Run) -> String {
     format!("petal check --db {}", url(run))
 }
 
 pub(super) fn load_again(run: &Run) -> String {
-    format!("petal setup --replace -s {} --db {}", run.summary.schemas, url(run))
+    format!("petal setup --replace -s {} --db {}{REPLACES}", run.summary.schemas, url(run))
 }
 
 /// A load of several times the memory that may hold the data.
@@ -66,7 +90,7 @@ fn load(run: &Run, data_bytes: u64) -> String {
     let schemas = u64::from(run.summary.schemas.max(1));
     let scale = (data_bytes / schemas).max(1).div_ceil(GIB);
     let (count, url) = (run.summary.schemas, url(run));
-    format!("petal setup --replace -s {count} --scale {scale}G --db {url}")
+    format!("petal setup --replace -s {count} --scale {scale}G --db {url}{REPLACES}")
 }
 
 /// The run again past the page cache, or a load that this cannot hold.

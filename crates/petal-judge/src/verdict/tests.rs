@@ -1,4 +1,5 @@
 use super::*;
+use crate::trust::{ROWS_MISSING, TOO_FEW_OPERATIONS};
 use petal_host::devices::{Bottom, StorageLayer};
 use petal_host::os::{CpuShare, DeviceCounts};
 use petal_record::conclusions::Limiter;
@@ -215,12 +216,67 @@ fn the_next_command_for_data_within_a_limits_page_cache_loads_more() {
 }
 
 #[test]
+fn a_handful_of_operations_or_reads_is_invalid_and_the_next_command_is_longer() {
+    let few = |ops: u64, reads: u64| {
+        judged(|run| {
+            let summary = &mut run.summary;
+            (summary.ops.select, summary.ops.update, summary.ops.total) = (ops, 0, ops);
+            summary.rows.select = ops * 64;
+            summary.rows.update = 0;
+            summary.rows_asked = Some(summary.rows);
+            run.details.io.physical_read_requests = Some(reads);
+            run.details.io.physical_read_blocks = Some(reads);
+        })
+    };
+    let six = few(6, 384);
+    assert_eq!(six.verdict.validity, Validity::Invalid);
+    let reason = six.verdict.reason.clone().unwrap();
+    assert_eq!(reason.finding, "too-few-operations");
+    assert!(reason.sentence.starts_with("6 operations in the time"), "{}", reason.sentence);
+    assert_eq!(six.figures, HeadlineFigures::default());
+    // 60 s gave 6 operations: 60 are more than enough.
+    assert!(six.next.contains(" --run-time 600 "), "{}", six.next);
+    assert_eq!(few(15, 60).verdict.reason.unwrap().finding, "too-few-operations");
+    assert!(few(20, 1280).verdict.is_valid());
+}
+
+#[test]
+fn hot_data_in_the_cache_leave_a_storage_test_if_the_cold_part_is_read() {
+    let hot = |every: u32, reads_per_row: f64| {
+        judged(|run| {
+            let rows = run.summary.rows.total() as f64;
+            run.details.io.log_read_blocks = None;
+            run.details.io.physical_read_blocks = Some((rows * reads_per_row) as u64);
+            run.summary.settings.insert("do_hotspot".into(), true.into());
+            run.summary.settings.insert("hotspot_frequency".into(), every.into());
+        })
+    };
+    let spot = hot(2, 0.45);
+    assert_eq!(spot.verdict.words, "valid test of the device");
+    let cached = hot(2, 0.2);
+    assert_eq!(cached.verdict.validity, Validity::NotStorage, "the cold part, too");
+    assert!(
+        cached.next.ends_with("  # replaces the data that petal loaded there"),
+        "{}",
+        cached.next
+    );
+    assert_eq!(hot(1, 0.2).verdict.validity, Validity::NotStorage, "all data are hot");
+    let schema = judged(|run| {
+        let rows = run.summary.rows.total() as f64;
+        run.details.io.log_read_blocks = None;
+        run.details.io.physical_read_blocks = Some((rows * 0.45) as u64);
+        run.summary.settings.insert("hot_schema_frequency".into(), 2.into());
+    });
+    assert!(schema.verdict.is_valid());
+}
+
+#[test]
 fn each_effect_is_of_a_finding_and_has_its_rule() {
     let rules = include_str!("../findings.rs").to_owned() + include_str!("../physical.rs");
     for effect in effects::EFFECTS {
         let is_known = rules.contains(&format!("(\"{}\", ", effect.finding))
             || rules.contains(&format!("(\"{}\")", effect.finding))
-            || effect.finding == crate::trust::ROWS_MISSING;
+            || [ROWS_MISSING, TOO_FEW_OPERATIONS].contains(&effect.finding);
         assert!(is_known && !effect.rule.is_empty(), "{}", effect.finding);
     }
 }

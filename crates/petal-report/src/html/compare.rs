@@ -104,7 +104,7 @@ impl ChartRow<'_> {
     fn result(&self) -> (&'static str, Marker, Color, bool) {
         let noise = |words| (words, Marker::Circle, Color::Muted, true);
         let Some(change) = self.change else {
-            return noise(if self.figure.is_struck_out { "not a storage test" } else { UNKNOWN });
+            return noise(self.figure.why_struck_out.unwrap_or(UNKNOWN));
         };
         let is_more = change.difference.share > 0.0;
         let is_better = metric::is_more_better(self.metric).map(|more| more == is_more);

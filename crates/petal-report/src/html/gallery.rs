@@ -134,7 +134,8 @@ fn row(
     let (places, peak_at) = axes.places(line);
     let is_struck_out = point.is_some_and(|point| point.not_storage.is_some());
     let warnings = point.map(|point| point.warnings.iter().cloned().collect::<Vec<_>>().join(", "));
-    let verdict = if is_struck_out { "not a storage test" } else { "valid" };
+    let judged = point.and_then(|point| point.verdict.as_deref());
+    let verdict = if is_struck_out { "not a storage test" } else { judged.unwrap_or("not judged") };
     let served = or_dash(point.and_then(|point| point.served_by.clone()), |words| words);
     let of_peak = |text: String| Cell { is_muted: is_struck_out, ..text.into() };
     let mut cells = vec![

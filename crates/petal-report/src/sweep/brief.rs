@@ -115,7 +115,9 @@ pub(crate) fn highest(petals: &Petals) -> Option<String> {
     let peak = petals.highest().map(|highest| match highest {
         Highest::Peak(line, point) => {
             let load = load(line, point, false);
-            format!("peak {load}{} with {}", name(line), sessions(line, line.peak))
+            let verdict = point.verdict.as_ref().map(|words| format!("{words}: "));
+            let verdict = verdict.unwrap_or_default();
+            format!("{verdict}peak {load}{} with {}", name(line), sessions(line, line.peak))
         }
         Highest::NoWinner(peaks) => {
             let known = |(line, point): &(&PetalLine, &Point)| {
@@ -184,7 +186,7 @@ fn bullets(mark: &str, texts: &[String]) -> Vec<String> {
 }
 
 /// The peak of a line with its limit, its knee, and the highest load within an objective.
-pub(super) fn verdict(line: &PetalLine, objective: Option<&Objective>) -> String {
+pub(crate) fn verdict(line: &PetalLine, objective: Option<&Objective>) -> String {
     let mut words = format!("{}: ", line.name);
     let at = line.peak.or(line.struck_out);
     let Some((at, point)) = at.and_then(|at| Some((at, line.points.get(at)?))) else {

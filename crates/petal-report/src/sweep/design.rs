@@ -146,6 +146,7 @@ fn words(line: &FoundOnLine, plan: &SweepPlan) -> String {
             counted(knee, "session"),
             percent(off)
         ),
+        None if found.knee.is_some() => "; no knee, which takes four cells".to_owned(),
         None => "; no knee, because no read latency is known".to_owned(),
     });
     if let Design::Adaptive { precision, runs_max } = plan.design

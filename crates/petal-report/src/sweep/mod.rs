@@ -14,7 +14,7 @@ pub mod table;
 use super::table::{SCREEN_LINES, command, fitting, line, paragraph, rest};
 use super::text::{bullets, section};
 pub use brief::{brief, of_petals};
-pub(crate) use brief::{highest, load_unit};
+pub(crate) use brief::{highest, load_unit, verdict};
 use petal_host::numbers::counted;
 use petal_judge::petals::Petals;
 use petal_record::observation::Observation;
@@ -290,10 +290,8 @@ pub(crate) mod tests {
         PETALS: PIOPS AGAINST SINGLE-BLOCK READ                      [the engine's counts, means of repeats]
         ====================================================================================================
         (the chart)
-        - UPDATE_PCT 0: peak 16 sessions (12,060 PIOPS, 340.0 us); from 4 sessions (8,060 PIOPS, 160.0 us),
-          the most PIOPS for its latency, to 16 sessions PIOPS +50 %, latency +112 %
-        - UPDATE_PCT 20: peak 16 sessions (11,592 PIOPS, 348.0 us); from 4 sessions (7,728 PIOPS, 168.0 us),
-          the most PIOPS for its latency, to 16 sessions PIOPS +50 %, latency +107 %
+        - UPDATE_PCT 0: peak 16 sessions (12,060 PIOPS, 340.0 us)
+        - UPDATE_PCT 20: peak 16 sessions (11,592 PIOPS, 348.0 us)
 
         FINDINGS                                                       [all runs together, then single runs]
         ====================================================================================================

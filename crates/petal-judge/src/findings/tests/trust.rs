@@ -319,3 +319,19 @@ fn lateness_matters_only_beside_response_times() {
     gains(&[], late_by(20.0));
     gains(&["late-start"], late_by(21.0));
 }
+
+/// Judged by the planned length: the first seconds of a run are no fault, and others' work in them is
+/// seen.
+#[test]
+fn a_run_that_goes_on_names_others_work_and_not_its_own_first_seconds() {
+    let run = super::gains(&["other-load"], |run| {
+        run.details.rebuilt = true;
+        run.details.rebuilt_because = Some(petal_record::RebuiltBecause::StillRunning);
+        run.summary.elapsed_s = 3.0;
+        run.summary.ops = petal_record::Ops { select: 6, total: 6, ..run.summary.ops };
+        run.details.other_runs.push("another petal run".into());
+    });
+    let ids = super::ids(&run);
+    let hidden = ["short-run", "partial-record", "too-few-operations"];
+    assert!(hidden.iter().all(|id| !ids.contains(&(*id).to_owned())), "{ids:?}");
+}
