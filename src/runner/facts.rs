@@ -11,6 +11,22 @@ use petal_record::target::Durability;
 
 use super::job::{Job, Prepared};
 
+/// A server's facts with the mark of its settings.
+pub struct FirstFacts {
+    mark: Option<String>,
+    facts: ServerFacts,
+}
+
+impl FirstFacts {
+    /// Reads them right after the description of the target: from there on each change is known.
+    /// None without a server that this host counts.
+    pub fn read(job: &Job<'_>) -> Option<Result<Self>> {
+        let server = job.engine.server().filter(|_| job.counts_database())?;
+        let read = || Ok(Self { mark: server.settings_mark()?, facts: read(job, server)? });
+        Some(read())
+    }
+}
+
 /// The facts of a run in progress.
 pub struct FactsWatch<'a> {
     job: &'a Job<'a>,
@@ -54,12 +70,16 @@ impl<'a> FactsWatch<'a> {
             limits_looked_s: 0.0,
             gaps: Vec::new(),
         };
-        if let Some(server) = server {
-            let read = server.settings_mark().and_then(|mark| Ok((mark, watch.read(server)?)));
-            match read {
-                Ok((mark, facts)) => (watch.mark, watch.known) = (mark, facts.facts),
-                Err(why) => watch.unread(&format!("{why}")),
+        match (&prepared.first_facts, server) {
+            (Some(Ok(first)), Some(server)) => {
+                (watch.mark, watch.known) = (first.mark.clone(), first.facts.facts.clone());
+                // Settling may have taken minutes.
+                if let Err(why) = watch.compare(server, 0.0) {
+                    watch.unread(&why.to_string());
+                }
             }
+            (Some(Err(why)), _) => watch.unread(&why.to_string()),
+            _ => {}
         }
         let count = watch.known.len() + watch.limits.len() + watch.host.len();
         watch.proof.count = count as u64;
@@ -95,6 +115,7 @@ impl<'a> FactsWatch<'a> {
             && let Err(why) = self.compare(server, at_s)
         {
             self.unread(&why.to_string());
+            self.proof.is_end_unread = true;
         }
         if prepared.host.is_some() {
             let servers = petal_engine::server_processes(self.job.engine);
@@ -116,7 +137,7 @@ impl<'a> FactsWatch<'a> {
     }
 
     fn compare(&mut self, server: &dyn Server, at_s: f64) -> Result<()> {
-        let now = self.read(server)?;
+        let now = read(self.job, server)?;
         let between = (self.looked_s, at_s);
         self.proof.changes.extend(FactChange::between(&self.known, &now.facts, between));
         if let Some(weaker) = now.durability.filter(|now| !now.durable)
@@ -131,31 +152,31 @@ impl<'a> FactsWatch<'a> {
         Ok(())
     }
 
-    /// Reads the server's settings, or those of its description if the engine reads no others, and
-    /// the identities of servers and loads.
-    fn read(&self, server: &dyn Server) -> Result<ServerFacts> {
-        let mut read = server.settings_now()?;
-        let (schemas, sessions) = (self.job.workload.schemas, self.job.plan.len() as u32);
-        if read.facts.is_empty() {
-            let (_, details) = self.job.engine.describe(schemas, sessions)?;
-            let settings = details.settings.into_iter();
-            read.facts = settings.map(|(name, v)| ((FactKind::Setting, name), v)).collect();
-            read.durability = details.durability;
-        }
-        for identity in server.identities(schemas)? {
-            let mut add = |what: &str, value: String| {
-                let name = format!("{what} at {}", identity.server);
-                read.facts.insert((FactKind::Identity, name), value);
-            };
-            identity.system.into_iter().for_each(|system| add("system", system));
-            for (schema, load) in identity.loads {
-                add(&format!("load of schema {schema}"), load);
-            }
-        }
-        Ok(read)
-    }
-
     fn unread(&mut self, why: &str) {
         self.gaps.push(format!("whether settings of the server changed is not known: {why}"));
     }
+}
+
+/// Reads the server's settings, or those of its description if the engine reads no others, and
+/// the identities of servers and loads.
+fn read(job: &Job<'_>, server: &dyn Server) -> Result<ServerFacts> {
+    let mut read = server.settings_now()?;
+    let (schemas, sessions) = (job.workload.schemas, job.plan.len() as u32);
+    if read.facts.is_empty() {
+        let (_, details) = job.engine.describe(schemas, sessions)?;
+        let settings = details.settings.into_iter();
+        read.facts = settings.map(|(name, v)| ((FactKind::Setting, name), v)).collect();
+        read.durability = details.durability;
+    }
+    for identity in server.identities(schemas)? {
+        let mut add = |what: &str, value: String| {
+            let name = format!("{what} at {}", identity.server);
+            read.facts.insert((FactKind::Identity, name), value);
+        };
+        identity.system.into_iter().for_each(|system| add("system", system));
+        for (schema, load) in identity.loads {
+            add(&format!("load of schema {schema}"), load);
+        }
+    }
+    Ok(read)
 }

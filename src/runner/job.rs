@@ -22,6 +22,7 @@ use petal_workload::plan::Workload;
 use petal_workload::seat::Seat;
 use petal_workload::share::Share;
 
+use super::facts::FirstFacts;
 use super::hook_group::HookGroup;
 use super::neighbour_plan::NeighbourPlan;
 use super::page_cache::LockedMemory;
@@ -104,6 +105,8 @@ pub struct Prepared {
     pub other_runs: Vec<String>,
     pub target: Target,
     pub details: TargetDetails,
+    /// Facts of the server, read with the description; None without a server.
+    pub first_facts: Option<petal_engine::Result<FirstFacts>>,
     /// Blocks of cache that each session fills before the trigger: WARM_UP=cache.
     pub cache_blocks: u64,
     pub host: Option<HostFacts>,

@@ -15,6 +15,7 @@ use petal_record::target::{Settled, Target, TargetDetails};
 use petal_settings::error::where_from;
 use petal_settings::{WarmUp, trust};
 
+use super::facts::FirstFacts;
 use super::job::{Job, Prepared};
 use super::page_cache::{HostMemory, LockedMemory};
 use super::written::{self, Writing};
@@ -55,6 +56,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         job.watch.note(&format!("{run} uses the same data: the figures are of both"));
     }
     let (target, details) = job.engine.describe(job.workload.schemas, job.seats.len() as u32)?;
+    let first_facts = FirstFacts::read(job);
     let cache_blocks = cache_blocks_per_session(job, &target)?;
     let watched = job.settings.os_perf_data;
     if let Some(file) = job.os_data.filter(|_| watched && details.local) {
@@ -94,6 +96,7 @@ pub fn prepare(job: &Job<'_>) -> Result<Prepared, RunError> {
         other_runs,
         target,
         details,
+        first_facts,
         cache_blocks,
         host,
         devices,

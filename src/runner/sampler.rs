@@ -190,12 +190,14 @@ impl<'a> Sampler<'a> {
             counters
         });
         let at_s = self.parts.trigger.elapsed().as_secs_f64();
+        // A server that started again answers, with counters that began again.
+        let answers = sampled.is_ok();
         let sampled = self.deltas.take(sampled, at_s);
         let counters = sampled.inspect_err(|why| {
             self.gap(format!("the database's counters could not be sampled: {why}"));
         });
         if let Some(facts) = &mut self.parts.facts {
-            self.changed.extend_from_slice(facts.look(at_s, counters.is_ok()));
+            self.changed.extend_from_slice(facts.look(at_s, answers));
         }
         let os = self.parts.watching.as_mut().map(|watching| watching.look(at_s));
         let os = os.map(|(sample, written)| {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::engine_postgres::load;
 use crate::questions::first_screen;
 use crate::server_postgres::{Server, is_there};
-use crate::support::{ControlGroup, Ended, Running, Workplace, record};
+use crate::support::{ControlGroup, Ended, Running, Workplace, number, record};
 
 /// Waits until a second of the only run is written.
 fn until_second(work: &Workplace, run: &mut Running, seconds: usize) {
@@ -112,6 +112,59 @@ fn settings_of_postgres_that_change_in_the_run_are_named_and_decide_durability()
     let message = finding(&work, "settings-changed");
     assert!(message.contains("last reload of the server's settings: "), "{message}");
     sweeps_leave_settings_of_others(&work, &server);
+}
+
+/// From its description of the server on each change is the run's own: settling may take minutes.
+#[test]
+fn a_setting_that_changes_while_the_run_settles_is_named_and_decides_durability() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let url = server.url("facts");
+    load(&url, 1);
+    let (mut holder, mut client) = (server.client("facts"), server.client("facts"));
+    let lock = "LOCK TABLE petal1.cf1 IN SHARE UPDATE EXCLUSIVE MODE";
+    let mut held = holder.transaction().unwrap();
+    held.batch_execute(lock).unwrap();
+    let work = Workplace::new();
+    let args = ["run", "-s", "1", "--run-time", "3", "--update-pct", "50", "--db", &url];
+    let mut run = work.petal(args).start();
+    run.until_it_says("waiting for ShareUpdateExclusiveLock");
+    client.batch_execute("ALTER SYSTEM SET fsync = off").unwrap();
+    client.batch_execute("SELECT pg_reload_conf()").unwrap();
+    held.rollback().unwrap();
+    let shown = run.ends().exited(1).stdout;
+    assert!(shown.contains("invalid (settings-changed) "), "{shown}");
+    assert!(finding(&work, "settings-changed").contains("fsync: on -> off in second 0"));
+    assert_eq!(durable(&work.run_folder())["durable"], false);
+}
+
+/// After a restart with other settings the description of the begin holds no more.
+#[test]
+fn a_server_that_restarts_with_other_settings_is_compared_again() {
+    if !is_there() {
+        return;
+    }
+    let mut server = Server::start(&[]);
+    let url = server.url("facts");
+    load(&url, 1);
+    let work = Workplace::new();
+    let retry = ["--update-pct", "50", "--on-disconnect", "retry", "--db", &url];
+    let mut run =
+        work.petal([&["run", "-s", "1", "--run-time", "12"], &retry[..]].concat()).start();
+    run.until("its folder", || !work.runs().is_empty());
+    until_second(&work, &mut run, 1);
+    server.client("facts").batch_execute("ALTER SYSTEM SET fsync = off").unwrap();
+    server.crash();
+    let shown = run.ends().exited(1).stdout;
+    let shown = first_screen(&shown, 12);
+    assert!(shown.contains("invalid (settings-changed) "), "{shown}");
+    assert!(finding(&work, "settings-changed").contains("fsync: on -> off "));
+    let run = record(&work.run_folder());
+    let seen_s = number(&run, "/details/facts/changes/0/between_s/1");
+    assert!(seen_s < 11.5, "looked at again once it answers, not at the end: {seen_s}");
+    assert_eq!(durable(&work.run_folder())["durable"], false);
 }
 
 /// One sweep changes settings at a time, and none replaces a value that somebody else stored.

@@ -15,6 +15,9 @@ pub struct FactsProof {
     /// Durability by the weakest settings during the run; None if the first ones were the weakest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weakest: Option<Durability>,
+    /// The server did not answer at the end: changes after the last look are not known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_end_unread: bool,
 }
 
 impl Details {
@@ -27,8 +30,8 @@ impl Details {
                 *value = format!("{value}; {after} {}", change.when());
             }
         }
-        if let Some(weakest) = &proof.weakest {
-            self.target.durability = Some(weakest.clone());
+        if proof.weakest.is_some() || proof.is_end_unread {
+            self.target.durability.clone_from(&proof.weakest);
         }
         self.facts = Some(proof);
     }
@@ -50,9 +53,19 @@ mod tests {
             between_s: (1.0, 2.0),
         };
         let weakest = Durability { durable: false, setting: "fsync=off".to_owned() };
-        let proof = FactsProof { count: 1, changes: vec![change], weakest: Some(weakest.clone()) };
+        let proof = FactsProof {
+            count: 1,
+            changes: vec![change],
+            weakest: Some(weakest.clone()),
+            ..FactsProof::default()
+        };
         details.keep_facts(proof.clone());
         assert_eq!(details.target.settings[0].1, "on; off in second 1");
-        assert_eq!((details.target.durability, details.facts), (Some(weakest), Some(proof)));
+        assert_eq!(details.target.durability, Some(weakest));
+        assert_eq!(details.facts, Some(proof));
+        // A server that does not answer at the end says nothing of its last settings.
+        details.target.durability = Some(Durability { durable: true, setting: String::new() });
+        details.keep_facts(FactsProof { is_end_unread: true, ..FactsProof::default() });
+        assert_eq!(details.target.durability, None);
     }
 }

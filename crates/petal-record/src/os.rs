@@ -96,12 +96,17 @@ impl HostSeen {
         agrees.then_some(&second.interval)
     }
 
-    /// Sums of the seconds that lie within `from_s..to_s`.
+    /// Sums of the seconds that lie within `from_s..to_s`. A second that was sampled late, as on a
+    /// busy host, counts by its part within.
     pub(super) fn within(&self, from_s: f64, to_s: f64) -> Whole {
         let mut whole = Whole::default();
         for SecondSeen { from_s: at_s, interval } in &self.seconds {
-            if *at_s > from_s - SLACK_S && at_s + interval.seconds < to_s + SLACK_S {
+            let end_s = at_s + interval.seconds;
+            let inside_s = end_s.min(to_s) - at_s.max(from_s);
+            if *at_s > from_s - SLACK_S && end_s < to_s + SLACK_S {
                 whole.add(interval);
+            } else if inside_s > SLACK_S {
+                whole.add(&interval.part(inside_s / interval.seconds));
             }
         }
         whole
