@@ -98,9 +98,10 @@ fn a_side_without_a_valid_run_is_inconclusive_in_each_format() {
         let said = (ended.stdout + &ended.stderr).replace('\n', " ");
         assert!(said.contains(words), "{format}: {said}");
     }
-    let junit = work.petal(["compare", "whole", "few", "--format", "junit"]).exits(4).stdout;
-    assert!(junit.contains("tests=\"1\"") && junit.contains("<skipped message="), "{junit}");
-    let night = work.petal(["history", "few", "--format", "junit"]).exits(4).stdout;
+    let gate = ["--fail-if", "piops < -5%", "--format", "junit"];
+    let junit = work.petal([&["compare", "whole", "few"], &gate[..]].concat()).exits(4).stdout;
+    assert!(junit.contains("tests=\"2\"") && junit.contains("<skipped message="), "{junit}");
+    let night = work.petal([&["history", "few"], &gate[..]].concat()).exits(4).stdout;
     assert!(night.contains("no run of the records is valid"), "{night}");
     let folder = names(&work.path("few")).remove(0);
     let card = work.petal(["card", &format!("few/{folder}")]).exits(0).stdout;
