@@ -51,8 +51,8 @@ in its unit (reads_s, read_us, read_ms, mb_s). _node1, _node2 are summed.
 
 Exit codes: 0 done, every limit kept; 1 a limit failed (the whole interval over
 all cells is past it, or a cell is proven past it); 2 usage; 3 environment;
-4 inconclusive: the interval includes the limit or is missing, a cell has no
-complete run on a side, or a side has no valid run at all.";
+4 inconclusive: the interval includes the limit or is missing, or a cell has no
+complete run on a side. A side without a valid run is inconclusive, too.";
 
 pub fn command() -> Command {
     let command = Command::new("compare")

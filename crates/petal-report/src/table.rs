@@ -445,7 +445,7 @@ pub fn paragraph(first: &str, rest: &str, text: &str) -> String {
 }
 
 /// Breaks a command as [`paragraph`] does, so that a shell takes its lines as one. A comment at its
-/// end has a line of its own.
+/// end has a separate line.
 pub fn command(first: &str, text: &str) -> String {
     let (text, comment) = text.split_once(COMMENT).unwrap_or((text, ""));
     let lines = paragraph::paragraph(first, "  ", text, columns().saturating_sub(2));
