@@ -115,9 +115,7 @@ pub(crate) fn highest(petals: &Petals) -> Option<String> {
     let peak = petals.highest().map(|highest| match highest {
         Highest::Peak(line, point) => {
             let load = load(line, point, false);
-            let verdict = point.verdict.as_ref().map(|words| format!("{words}: "));
-            let verdict = verdict.unwrap_or_default();
-            format!("{verdict}peak {load}{} with {}", name(line), sessions(line, line.peak))
+            format!("peak {load}{} with {}", name(line), sessions(line, line.peak))
         }
         Highest::NoWinner(peaks) => {
             let known = |(line, point): &(&PetalLine, &Point)| {
