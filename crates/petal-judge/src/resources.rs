@@ -135,10 +135,8 @@ fn device(run: &Run) -> ResourceUse {
         None => (counted_s, layer),
     };
     let in_flight = used_s / elapsed_s;
-    let why = match calibrated.and_then(|share| share.unknown.as_deref()) {
-        Some(why) => why,
-        None => "the device's capacity is not in this record: petal calibrate measures it",
-    };
+    let uncalibrated = "the device's capacity is not in this record: petal calibrate measures it";
+    let why = calibrated.and_then(|share| share.unknown.as_deref()).unwrap_or(uncalibrated);
     ResourceUse {
         used: Some(in_flight),
         demand_us: demand_us(run, in_flight),
