@@ -1,6 +1,8 @@
 //! Rise of a total over its usual value, and the parts that explain it. The usual value follows the
 //! load; the noise of the other hours is the measure. Knows names and values alone.
 
+use std::ops::Range;
+
 use crate::estimate::median;
 use crate::over_time::{MAD_TO_SIGMA, ReportMoment, is_same_hour};
 
@@ -16,6 +18,8 @@ const NOISE_MIN: f64 = 0.03;
 const SIGMAS_OF_TOTAL: f64 = 3.5;
 /// Noise of a part's own, or of the total alone: there are many parts and hours to choose from.
 const SIGMAS_OF_PART: f64 = 5.0;
+/// An episode lasts less than this part of all moments.
+const EPISODE_SHARE: usize = 3;
 /// Smallest share of a rise that is named.
 const SHARE_MIN: f64 = 0.05;
 
@@ -136,7 +140,8 @@ fn usual(
     at: usize,
 ) -> Option<Usual> {
     let scaled = |other: usize| Some(value(other)? / loads.get(other)?);
-    let others = (0..moments.len()).filter(|other| *other != at);
+    let episode = episode(moments.len(), scaled, at);
+    let others = (0..moments.len()).filter(|other| !episode.contains(other));
     let all: Vec<f64> = others.clone().filter_map(scaled).collect();
     if all.len() < OTHERS_MIN {
         return None;
@@ -152,6 +157,20 @@ fn usual(
     let load = loads.get(at)?.max(1.0);
     let value = same.map_or(middle, |same| same.max(middle)) * load;
     Some(Usual { value, noise: noise(&all, middle) * load })
+}
+
+/// Returns the consecutive moments around one that are as high: hours of one incident are no noise of
+/// each other. If another moment is as high, or if they are too many, it is the moment alone.
+fn episode(moments: usize, scaled: impl Fn(usize) -> Option<f64>, at: usize) -> Range<usize> {
+    let all: Vec<f64> = (0..moments).filter_map(&scaled).collect();
+    let alone = at..at + 1;
+    let Some((value, middle)) = scaled(at).zip(median(&all)) else { return alone };
+    let half = (value + middle) / 2.0;
+    let is_high = |at: &usize| value > middle && scaled(*at).is_some_and(|own| own > half);
+    let from = (0..at).rev().take_while(is_high).last().unwrap_or(at);
+    let to = (at + 1..moments).take_while(is_high).last().unwrap_or(at) + 1;
+    let is_one = (0..moments).filter(is_high).count() == to - from;
+    if is_one && (to - from) * EPISODE_SHARE < moments { from..to } else { alone }
 }
 
 /// Returns the noise of values: the larger of their median absolute deviation and of the distance

@@ -47,7 +47,7 @@ fn without_prefix(text: &str) -> Option<String> {
     };
     let title = text.lines().find(begins)?;
     let at = ["WORKLOAD", "STATSPACK"].iter().find_map(|name| title.find(name))?;
-    let shape = runs(title.get(..at)?);
+    let shape = runs(title.get(..at)?.trim_start());
     if !shape.iter().any(|(kind, _)| *kind == RunKind::Word) {
         return None;
     }
@@ -80,9 +80,10 @@ fn runs(prefix: &str) -> Vec<(RunKind, char)> {
     runs
 }
 
-/// Returns the line behind a prefix of this shape; a line that ends within it is blank.
+/// Returns the line behind a prefix of this shape; a line that ends within it is blank. Blanks before
+/// a prefix align its numbers.
 fn behind<'l>(line: &'l str, shape: &[(RunKind, char)]) -> Option<&'l str> {
-    let mut rest = line;
+    let mut rest = line.trim_start();
     for (kind, mark) in shape {
         let next = match kind {
             RunKind::Word => rest.trim_start_matches(char::is_alphanumeric),
@@ -111,4 +112,22 @@ fn joined(lines: impl Iterator<Item = String>) -> String {
         text.push('\n');
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_lines_are_no_part_of_them() {
+        let lines = ["WORKLOAD REPOSITORY report for", "", "  a  1", "b"];
+        let numbered = |from: usize, mark: &str| {
+            let line = |(at, line): (usize, &&str)| format!("{:6}{mark}{line}\n", from + at);
+            lines.iter().enumerate().map(line).collect::<String>()
+        };
+        let expected = lines.map(|line| format!("{line}\n")).concat();
+        for mark in ["\t", ": ", "|"] {
+            assert_eq!(restored(&numbered(8, mark)), expected, "{mark:?}");
+        }
+    }
 }

@@ -100,6 +100,8 @@ fn the_cause_of_a_rise_is_named_with_its_share() {
             (3.0, (9, 11), 1.0, 1),
             (10.0, (2, 2), 0.5, 1),
             (2.0, (22, 23), 0.8, 5),
+            // A quarter of all hours: the others alone are the noise.
+            (2.0, (11, 16), 1.0, 1),
         ] {
             seed += 1;
             let incident = Incident { part, sessions, hours, work };
