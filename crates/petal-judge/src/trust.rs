@@ -287,7 +287,7 @@ impl Work {
         Self { operations: ops.select + ops.update + of_scans, reads }
     }
 
-    /// The factor by which a run must be longer for enough work, with some to spare.
+    /// Multiple of the length that gives enough work, with some to spare.
     pub(super) fn times_longer(&self) -> f64 {
         let short = |count: u64, least: u64| 3.0 * least as f64 / count.max(1) as f64;
         let of_reads = self.reads.map_or(0.0, |reads| short(reads, READS_MIN));
