@@ -66,6 +66,6 @@ fn a_message_longer_than_any_answer_is_refused_before_it_is_kept() {
     for server in [a_long_row, many_settings] {
         let url = format!("postgres://anna@127.0.0.1:{}/own?sslmode=disable", serve(server));
         let ended = work.petal(["check", "--db", &url]).after(BUDGET).exits(3);
-        ended.telling(&["the answer has more rows or bytes than any of petal's questions"]);
+        ended.telling(&["the answer is larger than any that petal asks for"]);
     }
 }

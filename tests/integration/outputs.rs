@@ -210,7 +210,7 @@ fn hostile_texts_from_anywhere_do_nothing_in_a_terminal() {
     let hook = work.script("hook.sh", "printf 'cpu=7 =cmd\\033[2J\\007\\n'; printf '\\033[2J\\n'");
     let hook = hook.to_str().unwrap();
     assert_harmless(&work.petal(["setup", "--scale", "8M", "--db", &data]).exits(0));
-    let run = ["run", "--work-loop", "2", "--db", &data, "--out", &out, "--external-script", hook];
+    let run = ["run", "--work-loop", "30", "--db", &data, "--out", &out, "--external-script", hook];
     assert_harmless(&work.petal(run).exits(0));
     assert_harmless(&work.petal([&run[..], &["--json"]].concat()).exits(0));
     let folders = names(&work.path(&out));

@@ -45,7 +45,9 @@ fn schemas_of_others_are_left_alone() {
         .unwrap();
     let engine = open(&url);
     let loaded = engine.load(&plan(1), &Silent, &unlimited());
-    assert!(matches!(&loaded, Err(EngineError::Data(text)) if text.contains("petal1 without")));
+    assert!(
+        matches!(&loaded, Err(EngineError::Environment(text)) if text.contains("petal1 without"))
+    );
     let replacing = LoadPlan { replace: true, ..plan(2) };
     assert!(engine.load(&replacing, &Silent, &unlimited()).is_err());
     assert_eq!(engine.drop_data().unwrap(), [""; 0]);

@@ -93,7 +93,7 @@ fn pipe(path: &Path) {
 #[test]
 fn a_pipe_for_a_settings_file_or_a_lock_holds_nothing_up() {
     let work = Workplace::loaded(1, "8M");
-    let sweep = ["sweep", "--sessions", "1,2", "--work-loop", "5", "--out", "S"];
+    let sweep = ["sweep", "--sessions", "1,2", "--work-loop", "30", "--out", "S"];
     work.petal(sweep).exits(0);
     fs::remove_file(work.path("S/sweep.lock")).unwrap();
     pipe(&work.path("S/sweep.lock"));

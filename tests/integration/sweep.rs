@@ -93,8 +93,8 @@ fn every_combination_is_run_once_a_round_and_reported() {
         let run = record(&dir.join(cell["folder"].as_str().unwrap()));
         let sessions: u64 = factor(cell, "sessions").parse().unwrap();
         assert_eq!(count(&run, "/sessions"), sessions);
-        assert_eq!(count(&run, "/ops/total"), 5 * sessions);
-        let updates = if factor(cell, "update_pct") == "0" { 0 } else { 5 * sessions };
+        assert_eq!(count(&run, "/ops/total"), 20 * sessions);
+        let updates = if factor(cell, "update_pct") == "0" { 0 } else { 20 * sessions };
         assert_eq!(count(&run, "/ops/update"), updates);
         assert_eq!(run["details"]["repeat"], cell["repeat"]);
         // The data stay the same, however few the sessions.
@@ -332,7 +332,7 @@ fn readers_writers_and_both() {
     };
     assert_eq!(
         reported,
-        BTreeSet::from([cell("0", "1", 0, 5), cell("2", "0", 10, 0), cell("2", "1", 10, 5)])
+        BTreeSet::from([cell("0", "1", 0, 20), cell("2", "0", 40, 0), cell("2", "1", 40, 20)])
     );
 }
 

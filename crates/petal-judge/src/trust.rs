@@ -250,7 +250,7 @@ pub(super) fn short_run(run: &Run) -> Judgement {
 pub(super) fn too_few(run: &Run) -> Judgement {
     clear_if(run.is_still_running() || run.summary.nothing_done())?;
     let shown = run.headline_window().run;
-    let Work { operations, reads } = Work::of(&shown);
+    let WorkDone { operations, reads } = WorkDone::of(&shown);
     let (count, what, least) = match reads.filter(|&reads| reads < READS_MIN) {
         _ if operations < OPERATIONS_MIN => (operations, "operation", OPERATIONS_MIN),
         Some(reads) => (reads, "physical read", READS_MIN),
@@ -268,7 +268,7 @@ pub(super) fn too_few(run: &Run) -> Judgement {
 }
 
 /// The work that the figures of a run rest on.
-pub(super) struct Work {
+pub(super) struct WorkDone {
     /// Single operations, and the rows of scans: a scan is many reads.
     operations: u64,
     /// Read requests of a test of single physical reads; None in any other test, and if the
@@ -276,7 +276,7 @@ pub(super) struct Work {
     reads: Option<u64>,
 }
 
-impl Work {
+impl WorkDone {
     pub(super) fn of(shown: &Run) -> Self {
         let (ops, rows) = (&shown.summary.ops, &shown.summary.rows);
         let of_scans = if ops.scan > 0 { rows.scan.max(ops.scan) } else { 0 };

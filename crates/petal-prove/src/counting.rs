@@ -37,19 +37,19 @@ fn sum(counters: &[Counters]) -> IoCounts {
 }
 
 /// A figure of the server's counters.
-type Figure = Box<dyn Fn(&[Counters]) -> Option<u64>>;
+type CounterOf = Box<dyn Fn(&[Counters]) -> Option<u64>>;
 
 type IoFigure = fn(&IoCounts) -> Option<u64>;
 
 /// The figure that is the sum of all endpoints.
-pub fn of_all(figure: IoFigure) -> Figure {
+pub fn of_all(figure: IoFigure) -> CounterOf {
     Box::new(move |counters| figure(&sum(counters)))
 }
 
 /// A figure that the server counted during petal's work, and its range if nobody else works there.
 pub struct CountedFigure {
     pub what: String,
-    pub figure: Figure,
+    pub figure: CounterOf,
     pub is: Option<u64>,
     pub least: u64,
     pub most: u64,
@@ -84,7 +84,7 @@ impl IdleTime {
     }
 
     /// Others' part of a figure each second.
-    fn per_second(&self, figure: &Figure) -> f64 {
+    fn per_second(&self, figure: &CounterOf) -> f64 {
         let [before, after] = &self.ends;
         let more = figure(after).zip(figure(before)).map(|(now, then)| now.saturating_sub(then));
         more.unwrap_or(0) as f64 / self.seconds

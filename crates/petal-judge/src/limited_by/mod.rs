@@ -30,10 +30,10 @@ use waterfall::OperationSide;
 const QUEUED_SHARE_MIN: f64 = 0.20;
 
 /// A candidate for the limit; None if the record does not show it.
-type Rule = fn(&Run) -> Option<LimitedBy>;
+type LimitRule = fn(&Run) -> Option<LimitedBy>;
 
 /// Candidates of a run, in the order of their proof.
-const RULES: [Rule; 9] = [
+const RULES: [LimitRule; 9] = [
     io_limit,
     own_processors,
     think_time_or_rate,
@@ -46,7 +46,7 @@ const RULES: [Rule; 9] = [
 ];
 
 /// Candidates of a run whose rate was requested.
-const RULES_WITH_RATE: [Rule; 3] = [io_limit, whole_host, log::behind_waits];
+const RULES_WITH_RATE: [LimitRule; 3] = [io_limit, whole_host, log::behind_waits];
 
 /// Names the limit of a run whose rate was requested, with that rate.
 pub(super) fn limited_with_rate(run: &Run) -> String {
@@ -59,7 +59,7 @@ pub(super) fn limited_by(run: &Run) -> LimitedBy {
 }
 
 /// The first limit that the record shows; without one, the class of waits with the most time.
-fn first_of(rules: &[Rule], run: &Run) -> LimitedBy {
+fn first_of(rules: &[LimitRule], run: &Run) -> LimitedBy {
     rules.iter().find_map(|rule| rule(run)).unwrap_or_else(|| waited_for(run))
 }
 

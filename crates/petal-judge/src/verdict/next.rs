@@ -40,7 +40,7 @@ pub(super) fn the_same(run: &Run) -> String {
 
 /// The run again, long enough for figures.
 pub(super) fn longer(run: &Run) -> String {
-    let times = trust::Work::of(&run.headline_window().run).times_longer();
+    let times = trust::WorkDone::of(&run.headline_window().run).times_longer();
     let work_loop = run.summary.setting_number("work_loop").filter(|&count| count > 0.0);
     match work_loop {
         Some(count) => again(run, &[("work-loop", &rounded_up(count * times))]),
