@@ -103,8 +103,8 @@ mod tests {
     #[test]
     fn a_sweeps_card_names_its_highest_peak_and_its_platform() {
         let card = card(&ShownRecord::of_sweep("a".into(), &swept(), None), None);
-        let begin =
-            "![petal: peak 12,060 PIOPS at UPDATE_PCT 0 with 16 sessions](card.svg)\n\n| petal |";
+        let begin = "![petal: not judged by petal; peak 12,060 PIOPS at UPDATE_PCT 0 with 16 sessions]\
+                     (card.svg)\n\n| petal |";
         assert!(card.markdown.starts_with(begin), "{}", card.markdown);
         assert!(
             card.markdown.contains("| platform | SQLite 3.54.1, vda virtual disk ext4, dbhost |")
