@@ -1,6 +1,6 @@
 //! Laws on changed reports: the rate of changes that a law finds, and the cost of each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::page::{ParsedReport, TableRows};
@@ -146,7 +146,7 @@ fn measured(texts: &[(String, String)], each: usize) -> BTreeMap<Change, Found> 
                 let found = tally.entry(kind_of_change).or_default();
                 found.all += 1;
                 found.found += usize::from(!broken.is_empty());
-                let laws: std::collections::BTreeSet<&str> = broken.into_iter().collect();
+                let laws: BTreeSet<&str> = broken.into_iter().collect();
                 for law in laws {
                     *found.by_law.entry(law).or_default() += 1;
                 }
@@ -169,6 +169,65 @@ fn most_changes_of_a_first_digit_are_found() {
     let tally = measured(&texts, 40);
     let Found { all, found, .. } = &tally[&Change::FirstDigit];
     assert!(*all > 30 && found * 2 > *all, "{found} of {all}");
+}
+
+/// Laws that a text breaks.
+fn broken(text: &str) -> Vec<&'static str> {
+    let (page, kind) = parsed(text);
+    let all = checked(&extract(page, kind));
+    all.into_iter().filter(|(_, holds)| !holds).map(|(law, _)| law).collect()
+}
+
+/// Sections that `awr_12c.txt` lacks, with its own figures.
+const MORE_SECTIONS: &str = "\
+Time Model Statistics                          DB/Inst: LILY/lily2  Snaps: 310-311
+-> Total time in database user-calls (DB Time): 38415s
+
+Statistic Name                                       Time (s) % of DB Time
+------------------------------------------ ------------------ ------------
+DB CPU                                                2,460.0          6.4
+DB time                                              38,415.0
+          -------------------------------------------------------------
+
+Foreground Wait Class                          DB/Inst: LILY/lily2  Snaps: 310-311
+-> Captured Time accounts for        100.6%  of Total DB time      38,415.00 (s)
+-> Total FG Wait Time:            36,201.00 (s)  DB CPU time:       2,460.00 (s)
+
+                                                                  Avg
+                                      %Time       Total Wait     wait
+Wait Class                      Waits -outs         Time (s)     (ms)  %DB time
+-------------------- ---------------- ----- ---------------- -------- ---------
+User I/O                  179,300,000     0           36,201      0.2      94.2
+DB CPU                                                 2,460                6.4
+          -------------------------------------------------------------
+
+";
+
+#[test]
+fn each_law_finds_a_changed_figure() {
+    let tally = measured(&samples(), 60);
+    let mut found: BTreeSet<&str> =
+        tally.values().flat_map(|it| it.by_law.keys().copied()).collect();
+    // Figures of a report's head and of remarks are not among the changes.
+    let text =
+        sample_text("awr_12c.txt").replacen("Host CPU", &format!("{MORE_SECTIONS}Host CPU"), 1);
+    assert_eq!(broken(&text), [""; 0]);
+    for (law, from, to) in [
+        ("elapsed", "10.00 (mins)", "90.00 (mins)"),
+        ("captured", "Time:            36,201.00", "Time:            86,201.00"),
+        (
+            "db-time",
+            "DB time                                              38",
+            "DB time                                              39",
+        ),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let broken = broken(&text.replacen(from, to, 1));
+        found.extend(broken.into_iter().filter(|it| *it == law));
+    }
+    let lost: Vec<&str> =
+        LAWS.iter().map(|law| law.name).filter(|name| !found.contains(name)).collect();
+    assert!(lost.is_empty(), "{lost:?} find nothing");
 }
 
 /// `UPDATE_DOCS=1 PETAL_AWR_DIR=... cargo test --release -p petal-awr -- --ignored rate_of`: writes
