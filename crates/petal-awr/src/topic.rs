@@ -128,7 +128,7 @@ pub fn of_title(title: &str) -> Option<Topic> {
         "operatingsystemstatistics" | "osstatistics" => Topic::OsStatistics,
         "osstatisticsbyinstance" => Topic::ClusterOs,
         "memorystatistics" => Topic::Memory,
-        "initoraparameters" => Topic::Parameters,
+        "initoraparameters" | "modifiedparameters" => Topic::Parameters,
         "databasesummary" => Topic::Cluster,
         "systemstatisticspersecond" => Topic::ClusterPerSecond,
         "iostatbyfunctionsummary" | "iostatbyfunction" => Topic::IoFunctions,
@@ -321,6 +321,7 @@ mod tests {
             ("SQL ordered by Reads", Topic::SqlByReads),
             ("Interconnect Ping Latency Stats", Topic::Pings),
             ("Ping Statistics", Topic::Pings),
+            ("Modified Parameters", Topic::Parameters),
         ] {
             assert_eq!(of_title(title), Some(topic), "{title}");
         }
@@ -335,6 +336,7 @@ mod tests {
             "IOStat by Function/Filetype summary",
             "Operating System Statistics - Detail",
             "init.ora Multi-Valued Parameters",
+            "Modified Multi-Valued Parameters",
             "Foreground Wait Classes -  % of DB time",
             "Service Wait Class Stats",
             "Wait Events Statistics",

@@ -43,7 +43,10 @@ fn of_table(table: &PageTable) -> Vec<ReportWaitClass> {
         pct_db_time: figure(row, share),
     });
     // The CPU row is not a wait.
-    classes.filter(|class| class.time_s.is_some() && class.name != "DB CPU").collect()
+    let is_wait = |class: &ReportWaitClass| {
+        (class.time_s.is_some() || class.waits.is_some()) && class.name != "DB CPU"
+    };
+    classes.filter(is_wait).collect()
 }
 
 /// Reads a row of a cluster's table, in which the classes are columns.

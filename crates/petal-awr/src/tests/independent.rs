@@ -338,7 +338,8 @@ fn without_tags(markup: &str) -> String {
 
 /// The last heading, or the last text that is no link or item of a list.
 fn last_text(between: &str) -> Option<String> {
-    let mut text = between.to_owned();
+    // A remark in place of another table.
+    let mut text = between.replace("No data exists for this section of the report.", "");
     for element in ["a", "li", "style", "title"] {
         let mut kept = String::new();
         let mut rest = text.as_str();
@@ -364,7 +365,12 @@ fn last_text(between: &str) -> Option<String> {
         let from = lower[..end].rfind("<h")?;
         Some(without_tags(&text[from..end]))
     });
-    let lines = || text.split("<p").map(without_tags).filter(|it| !it.is_empty()).last();
+    // A part behind `<p` begins within that tag.
+    let part = |(at, part): (usize, &str)| match at {
+        0 => without_tags(part),
+        _ => without_tags(&format!("<p{part}")),
+    };
+    let lines = || text.split("<p").enumerate().map(part).filter(|it| !it.is_empty()).last();
     after.or(heading).or_else(lines)
 }
 
