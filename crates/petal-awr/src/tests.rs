@@ -426,6 +426,7 @@ fn a_panic_is_reported_and_does_not_spread() {
 
 use super::figure::number;
 
+mod damaged_lines;
 mod every_number;
 mod forms;
 mod impossible;

@@ -2,6 +2,7 @@
 //! dashes, cells by the positions of the dashes. Undoes page breaks of SQL*Plus, tabs, form feeds
 //! and mixed line ends. The extractors interpret the cells.
 
+mod cut;
 pub(super) mod grid;
 
 use std::borrow::Cow;
@@ -71,15 +72,17 @@ fn begins_line(text: &str, at: usize) -> bool {
 pub fn page(text: &str) -> ParsedReport {
     let mut lines = lines(text).peekable();
     let mut page = ParsedReport::default();
+    let cut_at = cut::width(text);
     if is_collapsed(text) {
         page.note(COLLAPSED);
-    } else if let Some(width) = narrower(text) {
+    } else if let Some(width) = cut_at {
         page.note(&format!(
-            "its lines have at most {width} characters, a whole report's have 80: their ends may be \
-             missing, with digits and columns"
+            "its lines have at most {width} characters, and many have as many: their ends may be \
+             missing, and the figures there are unknown"
         ));
     }
-    let mut reader = TextReader { page: &mut page, section: ReportSection::Head, unfinished: None };
+    let mut reader =
+        TextReader { page: &mut page, section: ReportSection::Head, unfinished: None, cut_at };
     let mut section: Vec<Cow<str>> = Vec::new();
     let mut open = HEAD.to_owned();
     while let Some(line) = lines.next() {
@@ -106,20 +109,13 @@ pub fn page(text: &str) -> ParsedReport {
     page
 }
 
-/// Returns the width of the longest line if all lines are shorter than a report's.
-fn narrower(text: &str) -> Option<usize> {
-    const LINES_MIN: usize = 100;
-    const WIDTH: usize = 80;
-    let widths: Vec<usize> = lines(text).map(|line| line.chars().count()).collect();
-    let shown = widths.iter().filter(|width| **width > 0).count();
-    widths.iter().copied().max().filter(|width| shown >= LINES_MIN && *width < WIDTH)
-}
-
 struct TextReader<'p> {
     page: &'p mut ParsedReport,
     section: ReportSection,
     /// Record left incomplete by the last page of the same section.
     unfinished: Option<Unfinished>,
+    /// Width that lines may have been cut at.
+    cut_at: Option<usize>,
 }
 
 impl TextReader<'_> {
@@ -172,7 +168,8 @@ impl TextReader<'_> {
             Some(topic) => topic.is_labelled() && !line.is_empty(),
         };
         let mut rows = TableRows::default();
-        lines.iter().filter(labelled).for_each(|line| rows.extend([*line]));
+        let is_whole = |line: &&&str| self.cut_at.is_none_or(|width| line.chars().count() < width);
+        lines.iter().filter(labelled).filter(is_whole).for_each(|line| rows.extend([*line]));
         if !rows.is_empty() {
             let topic = topic.unwrap_or(Topic::Snapshots);
             let table = PageTable {
@@ -190,7 +187,8 @@ impl TextReader<'_> {
             return true;
         }
         let mut notes = Vec::new();
-        let tables = Grid { lines: &lines, title, topic }.tables(&mut self.unfinished, &mut notes);
+        let grid = Grid { lines: &lines, title, topic, cut_at: self.cut_at };
+        let tables = grid.tables(&mut self.unfinished, &mut notes);
         notes.iter().for_each(|note| self.page.note(note));
         // The snapshots have been read by their labels.
         let tables = tables.into_iter().filter(|table| table.topic != Topic::Snapshots);

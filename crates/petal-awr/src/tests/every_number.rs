@@ -572,7 +572,7 @@ fn events(report: &Value, row: &PrintedRow, last: &mut String, tally: &mut Numbe
 }
 
 /// Reports with their names: the samples, and published ones if they are here.
-fn reports() -> Vec<(String, String)> {
+pub fn reports() -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> =
         SAMPLES.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
     let folder = folder();

@@ -45,6 +45,8 @@ pub struct Grid<'l> {
     pub title: Arc<str>,
     /// Topic of the section; `None` at the head of a report, if the columns identify each table.
     pub topic: Option<Topic>,
+    /// Width that the lines may have been cut at: a column that ends there is unknown.
+    pub cut_at: Option<usize>,
 }
 
 /// Rows of a table, during reading.
@@ -143,7 +145,12 @@ impl<'l> Grid<'l> {
         let mut rules = Vec::new();
         let mut groups = SpanNames::new();
         loop {
-            let columns = columns(&spans, &self.heading(from, at), &groups);
+            let mut columns = columns(&spans, &self.heading(from, at), &groups);
+            for (span, column) in spans.iter().zip(&mut columns) {
+                if self.cut_at.is_some_and(|width| span.to >= width) {
+                    *column = TableColumn::new("", "");
+                }
+            }
             let is_labelled = self.lines.get(at).is_some_and(|line| line.starts_with('~'));
             let rule = DashedLine { spans, columns, is_labelled };
             let next = self.next_of_record(at + 1, &rule);
