@@ -54,6 +54,9 @@ fn database(table: &PageTable, header: &mut ReportHeader) {
         let rest = cell(below, Some(column));
         if alone && !rest.is_empty() {
             super::host::lengthen(&mut header.host, rest);
+        } else if alone && table.may_be_cut(column, cell(row, Some(column))) {
+            // Its rest lost the blanks before it.
+            header.host = None;
         }
     }
 }

@@ -23,6 +23,10 @@ const END: &str = "End of Report";
 const COLLAPSED: &str = "its runs of blanks are single blanks, as a mail or chat program leaves \
 them: the columns of its tables cannot be known, and only its head is read";
 
+/// Note for a text in which no line begins with a blank.
+const STRIPPED: &str = "its lines lost their first blanks, as a mail program or a paste leaves them: \
+rows and headings that this moved are unknown";
+
 /// Meaning of a section's title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReportSection {
@@ -81,8 +85,17 @@ pub fn page(text: &str) -> ParsedReport {
              missing, and the figures there are unknown"
         ));
     }
-    let mut reader =
-        TextReader { page: &mut page, section: ReportSection::Head, unfinished: None, cut_at };
+    let is_stripped = cut::is_stripped(text);
+    if is_stripped {
+        page.note(STRIPPED);
+    }
+    let mut reader = TextReader {
+        page: &mut page,
+        section: ReportSection::Head,
+        unfinished: None,
+        cut_at,
+        is_stripped,
+    };
     let mut section: Vec<Cow<str>> = Vec::new();
     let mut open = HEAD.to_owned();
     while let Some(line) = lines.next() {
@@ -116,6 +129,7 @@ struct TextReader<'p> {
     unfinished: Option<Unfinished>,
     /// Width that lines may have been cut at.
     cut_at: Option<usize>,
+    is_stripped: bool,
 }
 
 impl TextReader<'_> {
@@ -138,7 +152,9 @@ impl TextReader<'_> {
             ReportSection::Of(topic) => Some(topic),
         };
         let is_collapsed = self.page.notes.iter().any(|note| note == COLLAPSED);
-        if is_collapsed && topic.is_some_and(|topic| !topic.is_labelled()) {
+        // The numbers of instances are behind blanks, and other columns are as wide as theirs.
+        let is_moved = self.is_stripped && lines.iter().any(|line| has_instances(line));
+        if (is_collapsed || is_moved) && topic.is_some_and(|topic| !topic.is_labelled()) {
             return true;
         }
         if let Some(db) = lines.first().and_then(|line| running_db(line)) {

@@ -1,4 +1,5 @@
-//! Tests for texts whose lines lost their ends: each value is right or unknown, and a note says so.
+//! Tests for texts whose lines lost their first blanks or their ends: each value is right or
+//! unknown, and a note says so.
 
 use std::collections::BTreeMap;
 
@@ -82,6 +83,16 @@ fn wrong_of(change: impl Fn(&str) -> String) -> (Vec<String>, usize) {
         wrong.extend(found.into_iter().map(|it| format!("{name}{it}")));
     }
     (wrong, read)
+}
+
+#[test]
+fn lines_without_their_first_blanks_are_right_or_unknown() {
+    let (wrong, read) = wrong_of(|line| line.trim_start().to_owned());
+    assert!(wrong.is_empty() && read > 6, "{read} read, {} wrong: {wrong:#?}", wrong.len());
+    let stripped: Vec<&str> = sample_text("awr_12c.txt").lines().map(str::trim_start).collect();
+    let report = of_text(&stripped.join("\n")).unwrap();
+    let note = "its lines lost their first blanks";
+    assert!(report.notes.iter().any(|it| it.contains(note)), "{:?}", report.notes);
 }
 
 #[test]

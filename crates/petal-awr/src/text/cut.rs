@@ -1,4 +1,4 @@
-//! Lines that lost their ends.
+//! Lines that lost their ends or their first blanks.
 
 use std::collections::BTreeSet;
 
@@ -42,4 +42,17 @@ pub fn width(text: &str) -> Option<usize> {
         false => is_cluster && is_many,
     };
     is_cut.then_some(longest)
+}
+
+/// True if no line begins with a blank: each table ends with a line of dashes far from the margin.
+pub fn is_stripped(text: &str) -> bool {
+    const TABLES_MIN: usize = 2;
+    let mut tables = 0;
+    for line in lines(text) {
+        if line.starts_with(' ') {
+            return false;
+        }
+        tables += usize::from(grid::columns_of_dashes(&line) > 1);
+    }
+    tables >= TABLES_MIN
 }
