@@ -6,7 +6,7 @@ use super::text::names_report;
 const PROBE: usize = 64 << 10;
 
 /// Marks that are all in a file, in upper case, and the file's name.
-const KNOWN: [(&[&str], &str); 22] = [
+const KNOWN: [(&[&str], &str); 23] = [
     (&["WORKLOAD DIAGNOSIS REPORT"], "a WDR report of openGauss or GaussDB"),
     (&["OPENGAUSS"], "a report of openGauss"),
     (&["PG_PROFILE"], POSTGRES),
@@ -17,13 +17,14 @@ const KNOWN: [(&[&str], &str); 22] = [
     (&["DM AWR REPORT"], "a report on Dameng DM"),
     (&["SQL MONITORING REPORT"], "a SQL Monitor report"),
     (&["SQL_MONITOR_REPORT"], "a SQL Monitor report"),
+    (&["/ORAREP/SQLMONITOR/"], "a SQL Monitor report"),
     (&["PERFHUB"], "a Performance Hub page"),
     (&["~~BEGIN-OS-INFORMATION~~"], "a file of AWR-Miner"),
     (&["STATSPACK SQL REPORT FOR"], "a Statspack report of one SQL statement (sprepsql.sql)"),
     (&["AWR INFO REPORT"], "a report on AWR's own data (awrinfo.sql)"),
     (&["UTLESTAT"], "a report of utlbstat.sql and utlestat.sql"),
     (&["SVRMGR>", "PER TRANSACTION"], "a report of utlbstat.sql and utlestat.sql"),
-    (&["STATISTIC ", "PER TRANSACTI", "PER LOGON"], "a report of utlbstat.sql and utlestat.sql"),
+    (&["STATISTIC ", "PER TRANSACT", "PER LOGON"], "a report of utlbstat.sql and utlestat.sql"),
     (
         &["FILE|SESSIONS|ELAPSED|"],
         "a table of SLOB's awr_info.sh; petal compare reads it as a table",

@@ -64,6 +64,10 @@ use topic::Topic;
 const CONTAINER_NOTE: &str = "is of a pluggable database: its figures are the container's own, \
 and may exclude writes by background processes of the root";
 
+/// Note for a dump of an HTML report.
+const DUMP_NOTE: &str = "no table has a line of dashes under its headings, as in a dump by lynx, w3m \
+or pdftotext: give petal the HTML report itself";
+
 /// Reason why a file gives no report.
 #[derive(Debug, thiserror::Error)]
 pub enum AwrError {
@@ -183,6 +187,7 @@ fn parse_one(file: &str, text: &str, layout: Layout, notes: &[String]) -> Result
     if let Some(width) = text::cut_at(text).filter(|_| layout == Layout::Dashes) {
         return Err(AwrError::Cut { file: file.to_owned(), width });
     }
+    let is_dump = layout == Layout::Dashes && text::has_no_rules(text);
     let page = page(text, layout);
     // Oracle makes Statspack's report as text only.
     let kind = kind(&page).filter(|&kind| !(is_html && kind == ReportKind::Sp));
@@ -193,6 +198,7 @@ fn parse_one(file: &str, text: &str, layout: Layout, notes: &[String]) -> Result
     if page.tables.is_empty() {
         let why = match text.trim().len() {
             0..2000 => "it ends behind its title".to_owned(),
+            _ if is_dump => DUMP_NOTE.to_owned(),
             _ => "none of the sections that petal knows is in it".to_owned(),
         };
         return Err(AwrError::Empty { file: file.to_owned(), why });
@@ -200,11 +206,14 @@ fn parse_one(file: &str, text: &str, layout: Layout, notes: &[String]) -> Result
     let sections = excerpt::sections(&page);
     let mut report = judged(page, kind);
     if !report.has_figures() {
-        let why = format!(
-            "neither an elapsed time nor a load profile, wait events or statistics could be read in \
-             its {} characters{sections}",
-            text.len()
-        );
+        let why = match is_dump {
+            true => DUMP_NOTE.to_owned(),
+            false => format!(
+                "neither an elapsed time nor a load profile, wait events or statistics could be \
+                 read in its {} characters{sections}",
+                text.len()
+            ),
+        };
         return Err(match kind {
             ReportKind::Excerpt => {
                 not_a_report_error(file, text, &ParsedReport::default(), is_html)
@@ -218,8 +227,9 @@ fn parse_one(file: &str, text: &str, layout: Layout, notes: &[String]) -> Result
     if kind == ReportKind::Excerpt {
         report.notes.push(excerpt::note(&report, &sections));
     } else if !report.has_work() {
+        let why = if is_dump { format!(": {DUMP_NOTE}") } else { String::new() };
         report.notes.push(format!(
-            "neither a load profile nor wait events or statistics could be read{sections}"
+            "neither a load profile nor wait events or statistics could be read{sections}{why}"
         ));
     }
     report.file = file.to_owned();

@@ -261,6 +261,12 @@ fn is_collapsed(text: &str) -> bool {
     rules > 2 && wide < rules
 }
 
+/// True for a long text in which no line of dashes marks columns.
+pub fn has_no_rules(text: &str) -> bool {
+    const LINES_MIN: usize = 40;
+    text.lines().count() >= LINES_MIN && !text.lines().any(|line| grid::columns_of_dashes(line) > 1)
+}
+
 /// True for the headings of a table by instance.
 fn has_instances(line: &str) -> bool {
     line.split_whitespace().next() == Some("I#")

@@ -318,9 +318,46 @@ fn functions_of_statspack_have_their_waits() {
 }
 
 #[test]
-fn pages_of_other_products_are_refused_by_name() {
-    for (file, name) in [("mysql_awr.html", "a report on MySQL"), ("wdr.html", "a WDR report")] {
+fn files_of_other_programs_are_refused_by_name() {
+    for (file, name) in [
+        ("mysql_awr.html", "a report on MySQL"),
+        ("wdr.html", "a WDR report"),
+        ("sql_monitor.txt", "a SQL Monitor report"),
+        ("sql_monitor.html", "a SQL Monitor report"),
+        ("sql_monitor_active.html", "a SQL Monitor report"),
+        ("perfhub.html", "a Performance Hub page"),
+        ("awr_miner.out", "a file of AWR-Miner"),
+        ("sprepsql.txt", "sprepsql.sql"),
+        ("awrinfo.txt", "awrinfo.sql"),
+        ("utlestat.txt", "utlbstat.sql and utlestat.sql"),
+        ("jas_min.json", "JSON of jas-min"),
+        ("slob_awr_info.csv", "petal compare reads it as a table"),
+        ("system_event.txt", "views such as v$system_event"),
+        ("sysstat.txt", "a query of v$ views"),
+    ] {
         let error = of_text(&other(file)).unwrap_err().to_string();
-        assert!(error.contains(name) && error.contains("petal awr does not read"), "{error}");
+        let is_named = error.contains(name) && error.contains("petal awr does not read");
+        assert!(is_named, "{file}: {error}");
     }
+}
+
+#[test]
+fn dumps_of_a_page_give_its_head_and_are_named() {
+    let named = "a dump by lynx, w3m or pdftotext";
+    for (file, page) in [
+        ("lynx.txt", "awr_11g.html"),
+        ("w3m.txt", "awr_19c.html"),
+        ("pdftotext_layout.txt", "awr_19c.html"),
+    ] {
+        let report = of_text(&other(file)).unwrap();
+        assert!(report.notes.iter().any(|note| note.contains(named)), "{file}: {:?}", report.notes);
+        let (own, whole) = (report.header, sample(page).header);
+        let shown = |figure: &Option<Figure>| figure.as_ref().map(Figure::shown);
+        assert_eq!(shown(&own.elapsed_min), shown(&whole.elapsed_min), "{file}");
+        assert_eq!(shown(&own.db_time_min), shown(&whole.db_time_min), "{file}");
+        assert_eq!(shown(&own.begin_time), shown(&whole.begin_time), "{file}");
+        assert!(report.top_events.is_empty() && report.statistics.iter().next().is_none());
+    }
+    let error = of_text(&other("pdftotext.txt")).unwrap_err().to_string();
+    assert!(error.contains(named), "{error}");
 }
