@@ -259,9 +259,14 @@ fn a_cluster_before_12_2_has_other_headings_and_only_top_lists() {
     );
 }
 
-fn other(name: &str) -> String {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/awr/other/");
+fn data(name: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/");
     std::fs::read_to_string(format!("{folder}{name}")).unwrap()
+}
+
+/// File of another program, or a dump of a report.
+fn foreign(name: &str) -> String {
+    data(&format!("awr_foreign/{name}"))
 }
 
 fn shown_of(report: &Report, names: &[&str]) -> Vec<String> {
@@ -286,7 +291,7 @@ fn a_head_with_other_names_or_broken_lines_is_read_by_its_forms() {
 
 #[test]
 fn collapsed_blanks_leave_the_head_and_a_note() {
-    let report = of_text(&other("awr_collapsed.txt")).unwrap();
+    let report = of_text(&data("awr/other/awr_collapsed.txt")).unwrap();
     let expected = ["SHOP", "shop1", "19.0.0.0.0", "NO", "dbh1", "16", "8"];
     assert_eq!(shown_of(&report, &HEAD), expected);
     assert_eq!((report.foreground_events.len(), report.histograms.len()), (0, 0));
@@ -335,7 +340,7 @@ fn files_of_other_programs_are_refused_by_name() {
         ("system_event.txt", "views such as v$system_event"),
         ("sysstat.txt", "a query of v$ views"),
     ] {
-        let error = of_text(&other(file)).unwrap_err().to_string();
+        let error = of_text(&foreign(file)).unwrap_err().to_string();
         let is_named = error.contains(name) && error.contains("petal awr does not read");
         assert!(is_named, "{file}: {error}");
     }
@@ -349,7 +354,7 @@ fn dumps_of_a_page_give_its_head_and_are_named() {
         ("w3m.txt", "awr_19c.html"),
         ("pdftotext_layout.txt", "awr_19c.html"),
     ] {
-        let report = of_text(&other(file)).unwrap();
+        let report = of_text(&foreign(file)).unwrap();
         assert!(report.notes.iter().any(|note| note.contains(named)), "{file}: {:?}", report.notes);
         let (own, whole) = (report.header, sample(page).header);
         let shown = |figure: &Option<Figure>| figure.as_ref().map(Figure::shown);
@@ -358,6 +363,6 @@ fn dumps_of_a_page_give_its_head_and_are_named() {
         assert_eq!(shown(&own.begin_time), shown(&whole.begin_time), "{file}");
         assert!(report.top_events.is_empty() && report.statistics.iter().next().is_none());
     }
-    let error = of_text(&other("pdftotext.txt")).unwrap_err().to_string();
+    let error = of_text(&foreign("pdftotext.txt")).unwrap_err().to_string();
     assert!(error.contains(named), "{error}");
 }
