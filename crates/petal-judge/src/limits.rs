@@ -47,6 +47,14 @@ pub(super) fn others_on_full_processors(run: &Run) -> Option<Others> {
     other_processors::noticeable(run).filter(|_| is_all)
 }
 
+/// Returns others' work on the processors that limit a run. Waits for a quota of the own group are
+/// not others' work.
+pub(super) fn others_at_limit(run: &Run) -> Option<Others> {
+    let unless_held_back =
+        || other_processors::noticeable(run).filter(|_| own_quota(run).is_none());
+    others_on_full_processors(run).or_else(unless_held_back)
+}
+
 /// The full processors as the limit of a run: whose work, and which limit.
 pub(super) fn full_words(run: &Run) -> Option<String> {
     let words = match full(run)? {

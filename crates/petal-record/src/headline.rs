@@ -164,6 +164,8 @@ pub enum Tested {
     DatabaseCache,
     Log,
     Processors,
+    /// Processors that programs other than petal and the database use, too.
+    SharedProcessors,
     /// Processors of petal itself.
     Petal,
     Network,
@@ -189,6 +191,7 @@ impl Tested {
             Self::DatabaseCache => "the database's cache",
             Self::Log => "the log",
             Self::Processors => "the processors",
+            Self::SharedProcessors => "processors that others use, too",
             Self::Petal => "petal's own processors",
             Self::Network => "the network",
             Self::Replica => "the replica",

@@ -83,6 +83,11 @@ fn others_use(run: &mut Run, processors: f64, busy: f64) {
     sum.counts.petal_cpu_us = Some((sum.seconds * own * 1e6) as u64);
 }
 
+/// The verdict of a judged run in words.
+fn verdict(run: &Run) -> &str {
+    &run.summary.headline.as_ref().unwrap().verdict.words
+}
+
 #[test]
 fn others_work_is_in_the_words_of_each_limit_that_is_of_processors() {
     let limited = |run: &mut Run| {
@@ -100,11 +105,16 @@ fn others_work_is_in_the_words_of_each_limit_that_is_of_processors() {
         let (limit, advice) = limited(&mut run);
         let words = format!("processors: others used {processors:.1} of 2");
         assert_eq!((limit.by, limit.words), (by, words));
+        assert_eq!(
+            verdict(&run),
+            "valid test of processors that others use, too, not of the storage"
+        );
         assert!(advice.starts_with("Repeat on a quiet host"), "{advice}");
     }
     others_use(&mut run, 0.1, 98.0);
     let (limit, advice) = limited(&mut run);
     assert_eq!(limit.words, "processors");
+    assert_eq!(verdict(&run), "valid test of the processors");
     assert!(advice.contains("more or faster processors"), "{advice}");
     others_use(&mut run, 0.7, 90.0);
     let words = limited(&mut run).0.words;
@@ -116,6 +126,7 @@ fn others_work_is_in_the_words_of_each_limit_that_is_of_processors() {
     let counts = &mut seen.whole.sum.counts;
     (counts.group_throttled_periods, counts.group_periods) = (Some(200), Some(600));
     let words = limited(&mut held).0.words;
+    assert_eq!(verdict(&held), "valid test of the processors");
     let end = "above the device; petal's control group grants 0.50 processors)";
     assert!(words.ends_with(end), "{words}");
     // A quota that is used up is the limit, however busy others keep the host.
@@ -126,6 +137,7 @@ fn others_work_is_in_the_words_of_each_limit_that_is_of_processors() {
     let limit = limited(&mut held).0;
     let words = "processors (the control group grants 0.50)";
     assert_eq!((limit.by, limit.words.as_str()), (Limiter::Processors, words));
+    assert_eq!(verdict(&held), "valid test of the processors");
     let mut timed = fixture::mixed_run();
     fixture::time_threads(&mut timed, 1.0);
     others_use(&mut timed, 0.7, 90.0);

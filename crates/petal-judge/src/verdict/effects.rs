@@ -139,11 +139,13 @@ pub(super) fn gravest<'a>(
 
 /// The rules of valid tests, in words, by the resource that they show.
 #[cfg(test)]
-pub(super) const VALID: [(Tested, &str); 11] = [
+pub(super) const VALID: [(Tested, &str); 12] = [
     (
-        Tested::Processors,
-        "processors limit it, also by others' work; not if it asks for logical reads",
+        Tested::SharedProcessors,
+        "processors limit it, and others' work on them is enough for `other-load`; not if it asks for \
+         logical reads",
     ),
+    (Tested::Processors, "the same, without others' work"),
     (Tested::Petal, "petal's own processors limit it"),
     (Tested::Network, "the network limits it"),
     (Tested::Replica, "commits that wait for another server limit it"),

@@ -7,15 +7,15 @@
 use std::borrow::Cow;
 
 pub mod effects;
-mod next;
+pub(crate) mod next;
 mod source;
 #[cfg(test)]
 mod tests;
 
 use super::limited_by::limited_by;
 use super::{
-    elasticity, findings, interference, other_processors, outages, physical, read_time, resources,
-    waterfall, write_ledger,
+    elasticity, findings, interference, limits, other_processors, outages, physical, read_time,
+    resources, waterfall, write_ledger,
 };
 use effects::Makes;
 use petal_record::conclusions::{LimitedBy, Limiter, ReadSource, ServedBy};
@@ -83,16 +83,17 @@ struct Decided {
 /// Judges by the gravest finding with an effect; without one the run is a valid test of its limit.
 fn decide(run: &Run, shown: &Run, served_by: &ServedBy, limited_by: &LimitedBy) -> Decided {
     let asked_for = asked_for(shown);
+    let is_shared = is_of_others(shown, limited_by.by);
     let judged = findings_of(run);
     let Some((effect, finding)) = effects::gravest(run, &judged, asked_for) else {
-        let tested = tested(asked_for, served_by, limited_by);
-        let words = format!("valid test of {}{}", tested.words(), ended(run));
+        let tested = tested(asked_for, served_by, limited_by, is_shared);
+        let words = format!("valid test of {}{}", tested_words(tested, asked_for), ended(run));
         let verdict = Verdict { tested, words, asked_for, ..Verdict::default() };
         return Decided { verdict, next: next::after_valid(run, limited_by) };
     };
     let (validity, tested, words) = match effect.makes {
         Makes::Invalid => {
-            let tested = tested(asked_for, served_by, limited_by);
+            let tested = tested(asked_for, served_by, limited_by, is_shared);
             (Validity::Invalid, tested, "invalid")
         }
         Makes::NotStorage(tested) => (Validity::NotStorage, tested, "not a storage test"),
@@ -101,6 +102,15 @@ fn decide(run: &Run, shown: &Run, served_by: &ServedBy, limited_by: &LimitedBy) 
     let reason = Some(VerdictReason { finding, sentence });
     let verdict = Verdict { tested, validity, words: words.to_owned(), reason, asked_for };
     Decided { verdict, next: (effect.next)(run) }
+}
+
+/// The tested resource in words. Processors of others say nothing about the storage either.
+fn tested_words(tested: Tested, asked_for: AskedFor) -> String {
+    let storage = match (tested, asked_for) {
+        (Tested::SharedProcessors, AskedFor::PhysicalIo) => ", not of the storage",
+        _ => "",
+    };
+    format!("{}{storage}", tested.words())
 }
 
 /// Words for a valid run that did not end as planned.
@@ -131,8 +141,13 @@ fn asked_for(run: &Run) -> AskedFor {
 }
 
 /// The resource whose speed a valid run shows: the one that limited it, unless that is the work
-/// which was asked for.
-fn tested(asked_for: AskedFor, served_by: &ServedBy, limited_by: &LimitedBy) -> Tested {
+/// which was asked for. `is_shared`: others' work is a part of a limit on processors.
+fn tested(
+    asked_for: AskedFor,
+    served_by: &ServedBy,
+    limited_by: &LimitedBy,
+    is_shared: bool,
+) -> Tested {
     let by_source = match (asked_for, served_by.by) {
         (AskedFor::LogicalReads, _) => Tested::DatabaseCache,
         (AskedFor::Redo, _) => Tested::Log,
@@ -143,7 +158,8 @@ fn tested(asked_for: AskedFor, served_by: &ServedBy, limited_by: &LimitedBy) -> 
         Limiter::Processors | Limiter::SessionProcessorTime | Limiter::OthersWork => {
             match asked_for {
                 AskedFor::LogicalReads => by_source,
-                AskedFor::PhysicalIo | AskedFor::Redo => Tested::Processors,
+                _ if is_shared => Tested::SharedProcessors,
+                _ => Tested::Processors,
             }
         }
         Limiter::Petal => Tested::Petal,
@@ -158,6 +174,15 @@ fn tested(asked_for: AskedFor, served_by: &ServedBy, limited_by: &LimitedBy) -> 
         | Limiter::OtherWaits
         | Limiter::NotJudged
         | Limiter::NotDetermined => by_source,
+    }
+}
+
+/// True if others' work is a part of the limit on processors.
+fn is_of_others(run: &Run, limiter: Limiter) -> bool {
+    match limiter {
+        Limiter::OthersWork => true,
+        Limiter::Processors => limits::others_at_limit(run).is_some(),
+        _ => false,
     }
 }
 

@@ -327,7 +327,8 @@ fn each_resource_that_a_valid_run_may_test_has_a_rule_in_the_table() {
         {
             let limited_by = LimitedBy { by, ..LimitedBy::default() };
             let served_by = ServedBy { by: source, ..ServedBy::default() };
-            found.push(tested(asked_for, &served_by, &limited_by));
+            let all = [false, true].map(|it| tested(asked_for, &served_by, &limited_by, it));
+            found.extend(all);
         }
     }
     let ruled = effects::VALID.map(|(tested, _)| tested);
