@@ -82,6 +82,16 @@ pub fn and_more(before: &str, left_out: usize) -> String {
     }
 }
 
+/// A run's length in seconds; one below a second has up to three decimals.
+fn run_length(seconds: f64) -> String {
+    let decimals = match seconds {
+        s if s >= 1.0 => 0,
+        s if s >= 0.1 => 2,
+        _ => 3,
+    };
+    petal_host::numbers::decimal(seconds, decimals)
+}
+
 /// Values by their keys, in the order in which the keys first appear.
 pub fn by_key<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();

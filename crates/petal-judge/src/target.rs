@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::host::{Check, CheckResult, judged};
 use super::memory;
+use super::verdict::next::replaces;
 use petal_host::host::HostFacts;
 use petal_host::numbers::{bytes, counted, whole};
 use petal_record::target::{
@@ -38,7 +39,7 @@ pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
     }
     if let Some(plan) = &details.plan {
         let why = "another plan than an index range visits other blocks than the method counts";
-        let seen = (&plan.text, good_if(plan.as_meant), "petal setup --replace");
+        let seen = (&plan.text, good_if(plan.as_meant), replaces("petal setup --replace"));
         checks.push(judged("plan of the SELECT", why, seen));
     }
     checks.push(compression(details));
@@ -103,11 +104,11 @@ pub fn data(
         }
     };
     // A page cache can be limited for a server on this host that uses it.
-    let mut advice = "petal setup --replace -s N --scale SIZE".to_owned();
+    let mut advice = replaces("petal setup --replace -s N --scale SIZE");
     let is_enough = data_bytes.is_none_or(|bytes| bytes >= memory::LEAST_DATA_BYTES);
     if details.local && !details.in_process && !passes_page_cache && is_enough {
         let command = memory::limit_command(target, details, host, memory::PAGE_CACHE_BYTES);
-        advice += "   # or limit the page cache of the server: ";
+        advice += "; or limit the page cache of the server: ";
         advice += &command.unwrap_or_else(|| "run with PAGE_CACHE_LIMIT=512M".to_owned());
     }
     judged("data", why, (value, verdict, advice.as_str()))
@@ -238,7 +239,11 @@ pub fn rows(schema: u32, found: Result<RowsFound, String>) -> Check {
         }
     };
     let why = "an operation that does not find its rows visits fewer blocks than it is counted for";
-    judged(format!("rows of schema {schema}"), why, (value, verdict, "petal setup --replace"))
+    judged(
+        format!("rows of schema {schema}"),
+        why,
+        (value, verdict, replaces("petal setup --replace")),
+    )
 }
 
 /// Constant filler measures compression on storage that compresses.
@@ -252,7 +257,7 @@ fn compression(details: &TargetDetails) -> Check {
     };
     let why = "storage that compresses or deduplicates writes less than petal sends, so its \
                figures look too good";
-    let advice = "petal setup --replace --obfuscate-columns TRUE";
+    let advice = replaces("petal setup --replace --obfuscate-columns TRUE");
     judged("filler", why, (value.unwrap_or_else(|| "-".to_owned()), verdict, advice))
 }
 

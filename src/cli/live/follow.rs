@@ -387,6 +387,11 @@ impl LiveSweep {
         Some(left.saturating_sub(duration(elapsed_s)))
     }
 
+    /// True if no run is left.
+    pub fn is_done(&self) -> bool {
+        self.next_cells().is_empty() && !self.lacks_peak_run()
+    }
+
     /// True if the last run, at the peak, is planned and not done.
     pub fn lacks_peak_run(&self) -> bool {
         self.swept.sweep.plan.peak_run_s > 0 && self.swept.peak_run.is_none()

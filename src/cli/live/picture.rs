@@ -298,7 +298,11 @@ impl Picture {
             0 => String::new(),
             failed => format!(", {failed} measured nothing"),
         };
-        let left = or_dash(live.left(), |left| format!("about {} left", span(left)));
+        let left = match live.left() {
+            _ if live.is_done() => "the report is being written".to_owned(),
+            Some(left) if left.as_secs_f64() < 0.5 => "waiting for the last operations".to_owned(),
+            left => or_dash(left, |left| format!("about {} left", span(left))),
+        };
         let verdict = match &live.petals.verdict {
             Some(verdict) => format!("; so far: {}", verdict.words),
             None if live.petals.tested.is_empty() => String::new(),

@@ -157,6 +157,24 @@ fn a_sweep_in_80_columns_and_24_rows_without_unicode() {
 }
 
 #[test]
+fn a_sweep_whose_runs_are_done_names_no_time() {
+    let out = tempfile::tempdir().unwrap();
+    let dir = out.path().join("sweep-sqlite");
+    fs::create_dir(&dir).unwrap();
+    let (_folder, mut state) = sweep(&dir);
+    let LiveState::Sweep(live) = &mut state else { panic!() };
+    for cell in live.next_cells() {
+        let mut done = live.swept.sweep.cells[0].clone();
+        (done.number, done.repeat) = (cell.number, cell.repeat);
+        live.swept.sweep.cells.push(done);
+    }
+    let text = text(&shown(&state, &[], size(80, 24, false)));
+    assert!(!text.contains(" left"), "{text}");
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("runs done, the report is being written"), "{text}");
+}
+
+#[test]
 fn each_line_of_a_sweep_is_named_in_80_columns_and_24_rows() {
     let out = tempfile::tempdir().unwrap();
     let dir = out.path().join("sweep-sqlite");

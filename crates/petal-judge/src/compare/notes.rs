@@ -8,7 +8,7 @@ use super::{ComparedCell, ComparedFigure, ComparedSide, Figures, Significance};
 use crate::estimate::{Estimate, REPEATS_MIN};
 use crate::significance::NO_RATIO;
 use crate::trust::{ENDPOINT_SHARE_MAX, ROWS_MISSING};
-use crate::{and_more, windows};
+use crate::{and_more, run_length, windows};
 use petal_record::observation::{Observation, metric};
 
 /// The longest run of a cell over its shortest.
@@ -185,8 +185,8 @@ fn run_lengths(matched: &[CellRuns<'_>]) -> Option<String> {
         is_mixed.then(|| {
             format!(
                 "{place}: runs took from {shortest} to {longest} s",
-                shortest = decimal(shortest, 0),
-                longest = decimal(longest, 0)
+                shortest = run_length(shortest),
+                longest = run_length(longest)
             )
         })
     });

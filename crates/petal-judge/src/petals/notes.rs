@@ -2,6 +2,7 @@
 //! apart, points that were measured once.
 
 use super::{Estimate, PetalLine, Point};
+use crate::run_length;
 use petal_host::numbers::decimal;
 
 /// The longest run of a line over its shortest.
@@ -66,16 +67,16 @@ fn mixed_run_lengths(line: &PetalLine) -> Option<String> {
              method changed there, and its sides are not one curve",
             from.sessions,
             to.sessions,
-            before_s = decimal(before_s, 0),
-            after_s = decimal(after_s, 0)
+            before_s = run_length(before_s),
+            after_s = run_length(after_s)
         )
     });
     Some(format!(
         "mixed-run-lengths: {}: runs took from {shortest} to {longest} s{jump}; short runs \
          have not settled",
         line.name,
-        shortest = decimal(shortest, 0),
-        longest = decimal(longest, 0)
+        shortest = run_length(shortest),
+        longest = run_length(longest)
     ))
 }
 

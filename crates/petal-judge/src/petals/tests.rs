@@ -104,6 +104,16 @@ fn a_change_of_method_is_pointed_at() {
 }
 
 #[test]
+fn lengths_of_runs_below_a_second_differ_in_words() {
+    let mut short = thrice(&[(1, 100.0, 10.0), (2, 190.0, 11.0)]);
+    for (seen, elapsed_s) in short.iter_mut().zip([0.004, 0.012, 0.3]) {
+        seen.elapsed_s = Some(elapsed_s);
+    }
+    let notes = Petals::of(&short).notes.join("\n");
+    assert!(notes.contains("runs took from 0.004 to 0.30 s, "), "{notes}");
+}
+
+#[test]
 fn equal_factors_are_repeats_and_other_factors_other_lines() {
     let mut observations = thrice(&[(1, 100.0, 10.0), (2, 190.0, 11.0)]);
     for mut other in thrice(&[(1, 80.0, 12.0)]) {

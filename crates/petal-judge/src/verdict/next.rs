@@ -16,8 +16,6 @@ const UNKNOWN_MEMORY: u64 = 16 << 30;
 const GIB: u64 = 1 << 30;
 /// The longest run that is advised for more operations.
 const LONGEST_S: f64 = 3600.0;
-/// A comment for a shell: the command removes data.
-const REPLACES: &str = "  # replaces the data that petal loaded there";
 /// Parameters that are named in another way, or that name this run alone.
 const LEFT_OUT: [&str; 4] = ["DB", "OUT", "SEED", "REPEATS"];
 
@@ -62,7 +60,7 @@ pub(super) fn check(run: &Run) -> String {
 }
 
 pub(super) fn load_again(run: &Run) -> String {
-    format!("petal setup --replace -s {} --db {}{REPLACES}", run.summary.schemas, url(run))
+    replaces(&format!("petal setup --replace -s {} --db {}", run.summary.schemas, url(run)))
 }
 
 /// A load of several times the memory that may hold the data.
@@ -90,7 +88,7 @@ fn load(run: &Run, data_bytes: u64) -> String {
     let schemas = u64::from(run.summary.schemas.max(1));
     let scale = (data_bytes / schemas).max(1).div_ceil(GIB);
     let (count, url) = (run.summary.schemas, url(run));
-    format!("petal setup --replace -s {count} --scale {scale}G --db {url}{REPLACES}")
+    replaces(&format!("petal setup --replace -s {count} --scale {scale}G --db {url}"))
 }
 
 /// The run again past the page cache, or a load that this cannot hold.
@@ -126,6 +124,11 @@ fn again(run: &Run, changes: &[(&str, &str)]) -> String {
     words.extend(changes.iter().map(|(flag, value)| format!("--{flag} {value}")));
     words.push(format!("--db {}", url(run)));
     words.join(" ")
+}
+
+/// A command that replaces data, with a comment for a shell that says so.
+pub(crate) fn replaces(command: &str) -> String {
+    format!("{command}  # replaces the data that petal loaded there")
 }
 
 fn url(run: &Run) -> String {
