@@ -328,6 +328,7 @@ fn a_run_that_goes_on_names_others_work_and_not_its_own_first_seconds() {
         run.details.rebuilt = true;
         run.details.rebuilt_because = Some(petal_record::RebuiltBecause::StillRunning);
         run.summary.elapsed_s = 3.0;
+        run.details.last_done_s = Some(3.0);
         run.summary.ops = petal_record::Ops { select: 6, total: 6, ..run.summary.ops };
         run.details.other_runs.push("another petal run".into());
     });
