@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::engine_postgres::load;
 use crate::questions::first_screen;
+use crate::server_mysql;
 use crate::server_postgres::{Server, is_there};
 use crate::support::{ControlGroup, Ended, Running, Workplace, number, record};
 
@@ -165,6 +166,56 @@ fn a_server_that_restarts_with_other_settings_is_compared_again() {
     let seen_s = number(&run, "/details/facts/changes/0/between_s/1");
     assert!(seen_s < 11.5, "looked at again once it answers, not at the end: {seen_s}");
     assert_eq!(durable(&work.run_folder())["durable"], false);
+}
+
+/// The same with MariaDB: in the run, while it settles, and over a restart.
+#[test]
+fn settings_of_mariadb_that_change_decide_durability() {
+    const FLUSH: &str = "innodb_flush_log_at_trx_commit";
+    if server_mysql::mariadb().is_none() {
+        return;
+    }
+    let mut server = server_mysql::Server::start(&[]);
+    let url = server.url("facts");
+    let work = Workplace::new();
+    let size = ["--scale", "1024", "--scan-table-sz", "0", "--db", &url];
+    work.petal([&["setup", "-s", "1"], &size[..]].concat()).exits(0);
+    let set = |server: &server_mysql::Server, value: u32| {
+        server.sql("", &format!("SET GLOBAL {FLUSH} = {value}"));
+    };
+    let is_named = |shown: &str| {
+        assert!(first_screen(shown, 12).contains(" invalid (settings-changed) "), "{shown}");
+        let message = finding(&work, "settings-changed");
+        assert!(message.contains(&format!("{FLUSH}: 1 -> 0 ")), "{message}");
+        assert!(finding(&work, "not-durable").contains(FLUSH));
+        assert_eq!(durable(&work.runs().pop().unwrap())["durable"], false);
+    };
+    is_named(&changed_in_run(&work, &url, || set(&server, 0)));
+    // A session's UPDATE keeps petal from having the table written.
+    set(&server, 1);
+    let update = "BEGIN; UPDATE petal1_cf1 SET c2 = c2 WHERE custid = 1";
+    let held = server.session("facts", update);
+    let updates = ["run", "-s", "1", "--update-pct", "50", "--db", &url];
+    let run = |more: &[&str]| work.petal([&updates[..], more].concat()).start();
+    let is_held = "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_rows_locked > 0";
+    while server.sql("", is_held)[0][0] == "0" {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let mut settles = run(&["--run-time", "3"]);
+    let flushes = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'FLUSH T%'";
+    settles.until("it settles", || server.sql("", flushes)[0][0] != "0");
+    set(&server, 0);
+    drop(held);
+    is_named(&settles.ends().exited(1).stdout);
+    // After a restart the server's own files decide.
+    set(&server, 1);
+    let before = work.runs().len();
+    let mut restarted = run(&["--run-time", "12", "--on-disconnect", "retry"]);
+    restarted.until("its folder", || work.runs().len() > before);
+    until_second(&work, &mut restarted, 1);
+    server.stop("KILL");
+    server.restart(&["innodb-flush-log-at-trx-commit=0"]);
+    is_named(&restarted.ends().exited(1).stdout);
 }
 
 /// One sweep changes settings at a time, and none replaces a value that somebody else stored.
