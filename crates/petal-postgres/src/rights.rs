@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::answer::Columns as _;
 use super::client::Client;
+use super::connect::is_refusal;
 use petal_engine::Result;
 
 /// Names of pg_catalog in a load's statements, without those that a load can miss.
@@ -42,24 +43,41 @@ pub const LOAD: [&str; 31] = [
     "to_regclass",
 ];
 
-/// The question for the names that the role may not use.
-const REFUSED: &str = "\
-SELECT proname::pg_catalog.text FROM pg_catalog.pg_proc
-WHERE pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND proname = ANY($1)
-GROUP BY proname HAVING NOT pg_catalog.bool_or(pg_catalog.has_function_privilege(oid, 'EXECUTE'))
-UNION ALL
-SELECT relname::pg_catalog.text FROM pg_catalog.pg_class
-WHERE relnamespace = 'pg_catalog'::pg_catalog.regnamespace AND relname = ANY($1)
-AND NOT pg_catalog.has_table_privilege(oid, 'SELECT') ORDER BY 1";
+/// Questions for the names that the role may not use, each with the function that it needs.
+const REFUSED: [(&str, &str); 2] = [
+    (
+        "has_function_privilege",
+        "SELECT proname::pg_catalog.text FROM pg_catalog.pg_proc \
+         WHERE pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND proname = ANY($1) GROUP BY proname \
+         HAVING NOT pg_catalog.bool_or(pg_catalog.has_function_privilege(oid, 'EXECUTE')) ORDER BY 1",
+    ),
+    (
+        "has_table_privilege",
+        "SELECT relname::pg_catalog.text FROM pg_catalog.pg_class \
+         WHERE relnamespace = 'pg_catalog'::pg_catalog.regnamespace AND relname = ANY($1) \
+         AND NOT pg_catalog.has_table_privilege(oid, 'SELECT') ORDER BY 1",
+    ),
+];
 
-/// Returns the names of this list that the role may not use, in words; None if it may use all.
+/// Returns the names of this list that the role may not use, in words; None if it may use all. A question that
+/// the server refuses costs its own answer alone: the function that it needs is then one of the names.
 pub fn refused<'a>(
     client: &mut Client,
     names: impl IntoIterator<Item = &'a str>,
 ) -> Result<Option<String>> {
     let names: Vec<&str> = names.into_iter().collect();
-    let rows = client.ask("asking which functions it may use", REFUSED, &[&names])?;
-    let refused: Vec<String> = rows.iter().map(|row| row.read(0)).collect::<Result<_>>()?;
+    let mut refused = Vec::new();
+    for (function, sql) in REFUSED {
+        match client.query(sql, &[&names]) {
+            Ok(rows) => {
+                for row in &rows {
+                    refused.push(row.read::<String>(0)?);
+                }
+            }
+            Err(error) if is_refusal(&error) => refused.push(function.to_owned()),
+            Err(error) => return Err(client.error("asking which functions it may use", &error)),
+        }
+    }
     Ok((!refused.is_empty()).then(|| refused.join(", ")))
 }
 
