@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_any_locale_are_read_or_their_line_is_named() {
+    fn figures_of_a_hook_with_a_decimal_comma_are_read_or_their_line_is_named() {
         let read = |line: &str| {
             let value = value(line).map(|read| read.map(|it| (it.value, it.unit)).ok());
             value.map(|read| read.map(|(value, unit)| format!("{value} {unit}")))

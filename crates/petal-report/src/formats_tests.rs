@@ -270,7 +270,7 @@ fn many_cells(name: &str, factor: f64, ids: &[&str]) -> ComparedSide {
 }
 
 #[test]
-fn a_comment_is_never_too_long_whatever_failed() {
+fn a_comment_for_many_failed_cells_is_never_too_long() {
     let sides = [many_cells("before", 1.0, &[]), many_cells("after", 0.8, &[])];
     let comparison = compare(&sides, &Rules::default()).unwrap();
     let held = held(&comparison, &["reads_s < -5%", "read_us < -5%"]);

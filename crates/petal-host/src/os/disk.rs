@@ -349,7 +349,7 @@ mod tests {
 
     /// Native multipath of NVMe before Linux 6.4: the disk's own counts stay 0. A partition's, too.
     #[test]
-    fn a_disk_of_several_paths_has_their_sum() {
+    fn a_disk_of_native_nvme_multipath_has_the_sum_of_its_paths() {
         let tree = Recorded::named("nvme-multipath");
         for (path, number) in [("/data", (259, 5)), ("/log", (259, 6))] {
             let found = tree.find(&[path], &[(path, number)]);
