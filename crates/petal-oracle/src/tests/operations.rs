@@ -270,6 +270,40 @@ fn if_cancelling_fails_the_session_is_killed_and_its_operation_is_cut() {
     assert_eq!(run(&mut session).unwrap().as_deref(), Some(petal_engine::CUT));
 }
 
+/// Amazon RDS grants no ALTER SYSTEM: its own procedures cancel, and kill if that fails.
+#[test]
+fn in_rds_a_session_is_cancelled_and_killed_by_its_procedures() {
+    const REFUSED: (u32, &str) = (1031, "insufficient privileges");
+    let last_sent = |is_cancelled: bool| {
+        let (tells, ended) = channel();
+        let mut scripted = loaded().fails("ALTER SYSTEM CANCEL", REFUSED.0, REFUSED.1).fails(
+            "ALTER SYSTEM KILL",
+            REFUSED.0,
+            REFUSED.1,
+        );
+        if !is_cancelled {
+            scripted = scripted.fails("rdsadmin_util.cancel", 20_001, "no such session");
+        }
+        let procedure = if is_cancelled { "rdsadmin_util.cancel" } else { "rdsadmin_util.kill" };
+        let scripted = scripted.hangs_until(procedure, move |_| {
+            let _ = tells.send(());
+            true
+        });
+        let session = engine(&scripted, &settings()).connect(seat(1, 1)).unwrap();
+        session.canceller().cancel();
+        ended.recv_timeout(HOUR).unwrap();
+        scripted.sent().last().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        last_sent(true),
+        "execute BEGIN rdsadmin.rdsadmin_util.cancel(sid => 7, serial => 70); END;"
+    );
+    assert_eq!(
+        last_sent(false),
+        "execute BEGIN rdsadmin.rdsadmin_util.kill(sid => 7, serial => 70, method => 'IMMEDIATE'); END;"
+    );
+}
+
 #[test]
 fn the_block_names_only_what_the_session_does() {
     let scripted = loaded();
