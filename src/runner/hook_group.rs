@@ -154,7 +154,8 @@ impl ProcessStat {
         let stat = files::system_text(format!("/proc/{process}/stat")).ok()?;
         let mut fields = stat.rsplit(") ").next()?.split_whitespace();
         let is_alive = fields.next()? != "Z";
-        let mut id = || Pid::from_raw(fields.next()?.parse().ok()?);
+        // A process that is just being reaped has the group -1.
+        let mut id = || Pid::from_raw(fields.next()?.parse().ok().filter(|id| *id > 0)?);
         Some(Self { process: Pid::from_raw(process)?, is_alive, parent: id(), group: id() })
     }
 }
