@@ -168,7 +168,7 @@ fn a_server_that_restarts_with_other_settings_is_compared_again() {
     assert_eq!(durable(&work.run_folder())["durable"], false);
 }
 
-/// The same with MariaDB: in the run, while it settles, and over a restart.
+/// Changes a setting of MariaDB in the run, while it settles, and over a restart.
 #[test]
 fn settings_of_mariadb_that_change_decide_durability() {
     const FLUSH: &str = "innodb_flush_log_at_trx_commit";

@@ -288,7 +288,7 @@ fn a_load_that_is_not_held_is_not_called_held() {
     let out = work.run_folder();
     let answer = fs::read_to_string(out.join("will-it-fit.txt")).unwrap();
     assert!(
-        answer.starts_with("does not hold the busiest interval of PROD: fails at 1x"),
+        answer.starts_with("does not sustain the busiest interval of PROD: fails at 1x"),
         "{answer}"
     );
 }

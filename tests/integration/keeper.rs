@@ -21,8 +21,8 @@ wait "$server"
 [ "$what" = keep ] || rm -rf "$folder"
 "#;
 
-/// The same command in mounts and process numbers of its own, as a container has, as a user by numbers: there
-/// the folder is a copy on this file system, and on the host the same path has the old files.
+/// Returns the command with own mounts and process numbers, as in a container, for a user by its numbers.
+/// There the folder is a copy on this file system; on the host the same path has the old files.
 pub fn contained(
     server: &Command,
     folder: &Path,

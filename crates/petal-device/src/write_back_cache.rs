@@ -1,4 +1,4 @@
-//! WriteBackCache set: blocks that UPDATEs changed and that background writers have yet to write. It is
+//! Write-back cache: blocks that UPDATEs changed and that background writers have yet to write. It is
 //! bounded, and a thread empties it at its own depth.
 //!
 //! A block in the set is read from here; a block that is being written stays here until its write
@@ -33,7 +33,7 @@ struct DirtyBlock {
     writing: bool,
 }
 
-/// WriteBackCache set.
+/// Changed blocks of a target that are not written yet.
 #[derive(Default)]
 pub struct WriteBackCache {
     shards: [Mutex<HashMap<u64, DirtyBlock>>; SHARDS],

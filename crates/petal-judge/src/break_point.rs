@@ -333,7 +333,7 @@ impl BreakPoint {
             }
             (None, None) => "no run ended: nothing is known".to_owned(),
             (None, Some(_)) if self.is_refuted => {
-                format!("does not hold {what} of {of}{objective}: fails {range}; {cause}")
+                format!("does not sustain {what} of {of}{objective}: fails {range}; {cause}")
             }
             (None, Some(_)) => format!(
                 "fails {range} {what} of {of}{objective}, the lowest tested; {cause}{}",
@@ -491,7 +491,9 @@ mod tests {
         assert!(at_one.line().ends_with("; it does not fit"), "{}", at_one.line());
         let below = of(&swept(&[(0.5, 1, 9999)]), None).unwrap();
         assert!(
-            below.line().starts_with("does not hold the busiest interval of PROD: fails at 0.5x"),
+            below
+                .line()
+                .starts_with("does not sustain the busiest interval of PROD: fails at 0.5x"),
             "{}",
             below.line()
         );

@@ -120,14 +120,13 @@ pub struct Shift {
 /// Groups runs by `by`, in the order in which the groups began, and follows each metric of each
 /// cell.
 pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<History, CompareError> {
-    let all = ComparedSide { name: "the records".to_owned(), observations: seen.to_vec() };
-    let (mut sides, mut said) = notes::whole_runs(&[all]);
-    let whole = sides.pop().unwrap_or_default();
-    let all = ComparedSide { name: "the records".to_owned(), observations: seen.to_vec() };
-    if whole.observations.is_empty() && !seen.is_empty() {
+    let all = [ComparedSide { name: "the records".to_owned(), observations: seen.to_vec() }];
+    let (whole, mut said) = notes::whole_runs(&all);
+    let is_without_runs = whole.iter().all(|side| side.observations.is_empty());
+    if is_without_runs && !seen.is_empty() {
         return Ok(History {
             format: FORMAT.to_owned(),
-            verdict: Some(super::verdict::without_a_side(&[all])),
+            verdict: Some(super::verdict::without_a_side(&all)),
             headlines: super::headlines(seen),
             by: by.to_owned(),
             newest: String::new(),
@@ -146,7 +145,7 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     }
     let (whole, _) = notes::whole_runs(&groups);
     let metrics = metrics(&whole, asked)?;
-    let verdict = super::verdict::of_records(&all);
+    let verdict = super::verdict::of_records(&all[0]);
     let groups = without_struck_out(groups);
     let (whole, _) = notes::whole_runs(&groups);
     let keys: Vec<String> = cells::keys(&groups).into_iter().filter(|key| key != by).collect();
@@ -383,10 +382,8 @@ impl History {
     /// The newest groups must not be past it either, and a slow fall from the first groups to the
     /// newest can break it. A cell that the newest group has no whole run of leaves it open.
     pub fn hold(&self, limit: &ChangeLimit) -> LimitResult {
-        if let Some(verdict) = self.verdict.as_ref().filter(|it| it.is_without_a_side) {
-            let outcome = LimitOutcome::Inconclusive;
-            let (place, words) = ("all".to_owned(), verdict.words.clone());
-            return super::limits::worst(limit, vec![LimitCase { outcome, place, words }]);
+        if let Some(open) = super::limits::without_a_side(limit, self.verdict.as_ref()) {
+            return open;
         }
         let series = || self.series.iter().filter(|series| series.metric == limit.metric);
         let of_series = series().flat_map(|series| self.against(limit, series));

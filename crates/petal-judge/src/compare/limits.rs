@@ -5,6 +5,7 @@
 use serde::Serialize;
 
 use super::cells::label;
+use super::verdict::ComparisonVerdict;
 use super::{Change, ComparedFigure, Comparison};
 use crate::estimate::REPEATS_MIN;
 use crate::significance;
@@ -58,14 +59,23 @@ pub(super) struct HeldChange<'a> {
     pub unknown: Option<&'a str>,
 }
 
+/// A limit that nothing can hold or break, because a side has no valid run; None if each side has one.
+pub(super) fn without_a_side(
+    limit: &ChangeLimit,
+    verdict: Option<&ComparisonVerdict>,
+) -> Option<LimitResult> {
+    let verdict = verdict.filter(|verdict| verdict.is_without_a_side)?;
+    let outcome = LimitOutcome::Inconclusive;
+    let (place, words) = ("all".to_owned(), verdict.words.clone());
+    Some(worst(limit, vec![LimitCase { outcome, place, words }]))
+}
+
 /// Holds a limit against each later side: against the change over all its cells, and against each
 /// cell, so that a single one that fell is found as well. A cell that is not on both sides, or has
 /// too few runs, leaves it open.
 pub fn hold(limit: &ChangeLimit, comparison: &Comparison) -> LimitResult {
-    if let Some(verdict) = comparison.verdict.as_ref().filter(|it| it.is_without_a_side) {
-        let outcome = LimitOutcome::Inconclusive;
-        let (place, words) = ("all".to_owned(), verdict.words.clone());
-        return worst(limit, vec![LimitCase { outcome, place, words }]);
+    if let Some(open) = without_a_side(limit, comparison.verdict.as_ref()) {
+        return open;
     }
     let several = comparison.sides.len() > 2;
     let mut cases = Vec::new();

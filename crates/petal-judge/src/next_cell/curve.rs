@@ -34,7 +34,7 @@ pub(super) struct PossibleCurves {
 }
 
 impl PossibleCurves {
-    /// SeededRng curves through the readings of cells at these numbers of sessions. None without
+    /// Draws curves through the readings of cells at these numbers of sessions. None without
     /// readings.
     pub fn through(sessions: &[u32], readings: &[LogReading], rng: &mut SeededRng) -> Option<Self> {
         let first = f64::from(*sessions.first()?).ln();

@@ -222,9 +222,9 @@ fn a_session_whose_database_falls_silent_is_aborted_and_named() {
 
 #[test]
 fn a_canceller_asks_for_the_session_by_its_numbers() {
-    let (tells, cancelled) = channel();
+    let (sender, cancelled) = channel();
     let scripted = loaded().answers("'INSTANCE'", &[&["2"]]).hangs_until("CANCEL", move |_| {
-        let _ = tells.send(());
+        let _ = sender.send(());
         true
     });
     let engine = engine(&scripted, &settings());
@@ -238,11 +238,11 @@ fn a_canceller_asks_for_the_session_by_its_numbers() {
 #[test]
 fn if_cancelling_fails_the_session_is_killed_and_its_operation_is_cut() {
     // Release 12.2 has no CANCEL SQL.
-    let (tells, killed) = channel();
+    let (sender, killed) = channel();
     let scripted = loaded()
         .fails("CANCEL SQL", 2065, "illegal option for ALTER SYSTEM")
         .hangs_until("KILL SESSION", move |_| {
-            let _ = tells.send(());
+            let _ = sender.send(());
             true
         });
     let engine = engine(&scripted, &settings());
@@ -275,7 +275,7 @@ fn if_cancelling_fails_the_session_is_killed_and_its_operation_is_cut() {
 fn in_rds_a_session_is_cancelled_and_killed_by_its_procedures() {
     const REFUSED: (u32, &str) = (1031, "insufficient privileges");
     let last_sent = |is_cancelled: bool| {
-        let (tells, ended) = channel();
+        let (sender, ended) = channel();
         let mut scripted = loaded().fails("ALTER SYSTEM CANCEL", REFUSED.0, REFUSED.1).fails(
             "ALTER SYSTEM KILL",
             REFUSED.0,
@@ -286,7 +286,7 @@ fn in_rds_a_session_is_cancelled_and_killed_by_its_procedures() {
         }
         let procedure = if is_cancelled { "rdsadmin_util.cancel" } else { "rdsadmin_util.kill" };
         let scripted = scripted.hangs_until(procedure, move |_| {
-            let _ = tells.send(());
+            let _ = sender.send(());
             true
         });
         let session = engine(&scripted, &settings()).connect(seat(1, 1)).unwrap();
