@@ -18,7 +18,7 @@ Examples, after petal run --share K/N --start-at TIME on each of N hosts:
 
 Counts are added up, and latencies merged from the hosts' histograms. The
 database's counters are those of share 1. A killed share is read from its
-journal. If a share is missing, petal names it, and the record is incomplete
+seconds. If a share is missing, petal names it, and the record is incomplete
 (exit 1). Shares of other versions, data or settings are refused (2).";
 
 pub fn command() -> Command {

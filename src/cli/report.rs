@@ -34,7 +34,7 @@ Examples:
   petal report DIR --os-data dbhost.ndjson         with the record of `petal os`
                                                    on the database's host
 
-A run that was killed is rebuilt from its journal and says that it is partial.";
+A run that was killed is rebuilt from its seconds and says that it is partial.";
 
 const NO_CSV: &str = "cannot write CSV";
 

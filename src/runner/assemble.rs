@@ -12,7 +12,6 @@ use petal_record::driver_hosts::HostShare;
 use petal_record::moment;
 use petal_record::os::{HostSeen, SecondSeen};
 use petal_record::os_figures::OsFigures;
-use petal_record::os_log::OsLogHeader;
 use petal_record::server_report::SeenReport;
 use petal_record::target::{IoEvents, Target};
 use petal_record::timeline::Tally;
@@ -47,7 +46,7 @@ pub struct RunMeasurements {
     pub details: Details,
 }
 
-/// Makes the record before the trigger, the journal's first line.
+/// Makes the record before the trigger, the first line of its seconds.
 pub fn opening(job: &Job<'_>, prepared: &Prepared, started_at: OffsetDateTime) -> Run {
     let summary = Summary {
         format: FORMAT.to_owned(),
@@ -195,11 +194,6 @@ pub fn details_known(job: &Job<'_>, prepared: &Prepared) -> Details {
         data_bytes_before: prepared.data_bytes,
         ..Details::default()
     }
-}
-
-/// Returns the first line of the operating system's records, or `None` if it is not watched.
-pub fn os_header(opening: &Run) -> Option<OsLogHeader> {
-    Some(opening.details.os.as_ref()?.header(opening, opening.details.host.clone()?))
 }
 
 /// Returns every parameter as it was in effect: the target's decision replaces an unset one.

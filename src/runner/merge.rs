@@ -18,7 +18,7 @@ pub struct RunWithFolder {
 }
 
 impl RunWithFolder {
-    /// False if the record could not be written: only the journal is then in the folder.
+    /// False if the record could not be written: only the seconds are then in the folder.
     pub fn is_written(&self) -> bool {
         self.folder.opened().is_ok_and(|folder| folder.read("run.json".as_ref()).is_ok())
     }

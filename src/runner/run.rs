@@ -17,10 +17,8 @@ use petal_host::devices::DataDevices;
 use petal_host::os::{OsSample, Probe};
 use petal_judge::steady::proof::{self, EndConditions};
 use petal_record::counters::Counters;
-use petal_record::journal::{self, Journal, Opening};
 use petal_record::latency_log::{self, LatencyLog};
-use petal_record::os::OWN_NAME;
-use petal_record::os_log::OsLog;
+use petal_record::seconds::{self, Opening, SecondsFile};
 use petal_record::timeline::Shards;
 use petal_record::{
     Details, HookCall, RecordError, RecordFolder, Run, SessionLost, Suspended, UntilSteadyResult,
@@ -118,7 +116,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
                 .probe
                 .as_ref()
                 .zip(opening_os.clone())
-                .map(|(probe, opening)| Watching::new(probe, opening, files.os_log)),
+                .map(|(probe, opening)| Watching::new(probe, opening)),
             counts_database: job.counts_database(),
             local: prepared.details.local,
             shards: &shards,
@@ -127,7 +125,7 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
             planned_s: job.settings.run_time.as_secs_f64(),
             opening,
             opening_os: opening_os.clone(),
-            journal: files.journal,
+            file: files.seconds,
             latency_log: files.latency_log,
             experiments: experiments.as_ref(),
             facts: Some(facts),
@@ -237,9 +235,8 @@ pub(super) fn call_hook(job: &Job<'_>, moment: &str) -> Result<Option<HookCall>,
 /// Files that are written during the run. If one cannot be begun, it is a gap and not a failure.
 #[derive(Default)]
 struct RunFiles {
-    journal: Option<Journal>,
+    seconds: Option<SecondsFile>,
     latency_log: Option<LatencyLog>,
-    os_log: Option<OsLog>,
     gaps: Vec<String>,
 }
 
@@ -248,12 +245,8 @@ impl RunFiles {
         let mut files = Self::default();
         let Some(folder) = job.folder else { return files };
         let opening = Opening::new(assemble::opening(job, prepared, started_at));
-        if let Some(header) = assemble::os_header(&opening.run) {
-            let log = OsLog::begin(folder, OWN_NAME, &header);
-            files.os_log = files.keep(log, "records of the operating system are not kept");
-        }
-        let journal = Journal::begin(folder, &opening);
-        files.journal = files.keep(journal, "no journal is kept");
+        let seconds = SecondsFile::begin(folder, &opening);
+        files.seconds = files.keep(seconds, "no seconds are kept");
         let log = LatencyLog::begin(folder, started_at.into());
         files.latency_log = files.keep(log, "latencies by second are not kept");
         files
@@ -267,7 +260,7 @@ impl RunFiles {
     /// Removes the files of a run that was called off before its trigger.
     fn discard(&mut self, job: &Job<'_>) {
         *self = Self::default();
-        for name in [journal::NAME, latency_log::NAME, OWN_NAME] {
+        for name in [seconds::NAME, latency_log::NAME] {
             // A file that cannot be removed holds no second.
             let _ = job.folder.map(|folder| folder.opened()?.remove(name.as_ref()));
         }
@@ -717,14 +710,8 @@ fn close<'scope, 'env>(
         false => drop(closing.ask("how the sessions disconnected", || pool.dismiss())),
     }
     gaps.append(&mut closing.gaps);
-    let watched = sampler.take_watching();
-    let (os_ranges, os_intervals) =
-        watched.as_ref().map(|it| (it.ranges, it.intervals)).unwrap_or_default();
-    let os_seconds = watched.map_or(Ok(Vec::new()), |it| it.seconds(job.folder));
-    let os_seconds = os_seconds.unwrap_or_else(|error| {
-        gaps.push(format!("no seconds of the operating system: {error}"));
-        Vec::new()
-    });
+    let (os_ranges, os_intervals, os_seconds) = sampler.take_samples(job.folder);
+    gaps.append(&mut sampler.gaps);
     let mut known = assemble::details_known(job, prepared);
     facts.into_iter().for_each(|proof| known.keep_facts(proof));
     RunMeasurements {

@@ -1,5 +1,5 @@
 //! Samples a run once a second and keeps it: operations, the database's and the operating system's
-//! counters, the journal and the latency log.
+//! counters, the file of seconds and the latency log.
 //!
 //! At a second's end the counters are sampled; a moment later, when sessions have folded their
 //! batches, the second is harvested and written.
@@ -13,12 +13,13 @@ use petal_engine::{Engine, Result};
 use petal_host::delta;
 use petal_host::facts::FactChange;
 use petal_host::numbers::decimal;
-use petal_host::os::OsSample;
+use petal_host::os::{GaugeRanges, OsSample};
 use petal_record::counters::{CommonCounter, Counters, Wait};
-use petal_record::journal::{Journal, JournalLine};
 use petal_record::latency_log::LatencyLog;
+use petal_record::os::SecondSeen;
+use petal_record::seconds::{self, SecondsFile, SecondsLine};
 use petal_record::timeline::{Shards, Tally};
-use petal_record::{CountedUntil, Ops, Rows, Second, SessionLost};
+use petal_record::{CountedUntil, Ops, RecordFolder, Rows, Second, SessionLost};
 
 use super::deltas::Deltas;
 use super::experiments::Experiments;
@@ -41,9 +42,9 @@ enum SamplerStep {
 
 pub struct Sampler<'a> {
     parts: Parts<'a>,
-    /// Sessions that the journal lists as lost.
+    /// Lost sessions that are written.
     lost_reported: BTreeSet<u32>,
-    /// Changes of facts that the journal does not have yet.
+    /// Changes of facts that are not written yet.
     changed: Vec<FactChange>,
     phase: SamplerStep,
     /// Number of the current second.
@@ -79,7 +80,7 @@ pub struct Parts<'a> {
     pub planned_s: f64,
     pub opening: Vec<Counters>,
     pub opening_os: Option<OsSample>,
-    pub journal: Option<Journal>,
+    pub file: Option<SecondsFile>,
     pub latency_log: Option<LatencyLog>,
     /// Experiments of the run, which follow the counted window.
     pub experiments: Option<&'a Experiments>,
@@ -154,10 +155,11 @@ impl<'a> Sampler<'a> {
         self.survive(|sampler| sampler.sample(true));
         let end = self.parts.shards.end();
         self.survive(|sampler| sampler.harvest(end, Some(end_s), standing));
-        // A session that was lost after the last counted second is also written to the journal.
+        // A session that was lost after the last counted second is also written.
         if standing.lost.iter().any(|lost| !self.lost_reported.contains(&lost.session)) {
             self.survive(|sampler| sampler.harvest(end_s.ceil() as u64, Some(end_s), standing));
         }
+        self.survive(Self::write_samples);
     }
 
     /// Calls `work`; a panic affects only this second, not the run. Rust has then reported the
@@ -200,12 +202,6 @@ impl<'a> Sampler<'a> {
             self.changed.extend_from_slice(facts.look(at_s, answers));
         }
         let os = self.parts.watching.as_mut().map(|watching| watching.look(at_s));
-        let os = os.map(|(sample, written)| {
-            if let Err(error) = written {
-                self.gap(format!("records of the operating system end here: {error}"));
-            }
-            sample
-        });
         let mark = Mark::new(at_s, counters.ok(), os);
         self.latest.clone_from(&mark.sum);
         self.keep_counted(&mark);
@@ -287,7 +283,7 @@ impl<'a> Sampler<'a> {
             let mut row = row(&tally, from_s, length_s, standing.running);
             self.fill_counters(&mut row);
             self.log_latencies(&row, &tally);
-            self.journal(&row, standing);
+            self.write(&row, standing);
             self.timeline.push(row);
         }
     }
@@ -354,14 +350,32 @@ impl<'a> Sampler<'a> {
         }
     }
 
-    fn journal(&mut self, row: &Second, standing: &SessionCounts) {
+    /// Writes samples of the operating system that belong to no second.
+    fn write_samples(&mut self) {
+        let (Some(file), Some(watching)) = (&mut self.parts.file, &mut self.parts.watching) else {
+            return;
+        };
+        let written = watching.unwritten.drain(..).try_for_each(|seen| file.os_alone(seen));
+        if let Err(error) = written {
+            self.gap(format!("the seconds are kept only so far: {error}"));
+        }
+    }
+
+    fn write(&mut self, row: &Second, standing: &SessionCounts) {
         let petal_cpu_s = self.petal_cpu_s();
-        let Some(journal) = &mut self.parts.journal else { return };
+        // Earlier samples are of seconds in which petal was late.
+        let newest = match &self.parts.file {
+            Some(_) => self.parts.watching.as_mut().and_then(|watching| watching.unwritten.pop()),
+            None => return,
+        };
+        self.write_samples();
+        let Some(file) = &mut self.parts.file else { return };
         let latest = self.latest.as_ref();
         let reported = &mut self.lost_reported;
         let lost_now = standing.lost.iter().filter(|lost| reported.insert(lost.session));
-        let line = JournalLine {
-            second: row.clone(),
+        let line = SecondsLine {
+            second: Some(row.clone()),
+            os: newest,
             waits: latest.iter().flat_map(|c| &c.waits).map(Wait::total).collect(),
             counters: latest.map(|c| c.raw.clone()).unwrap_or_default(),
             uncounted: latest.is_none() && self.parts.counts_database,
@@ -373,10 +387,10 @@ impl<'a> Sampler<'a> {
             petal_cpu_s,
             db_time_s: self.totals.busy_ns as f64 / 1e9,
             think_time_s: self.totals.think_ns as f64 / 1e9,
-            ..JournalLine::default()
+            ..SecondsLine::default()
         };
-        if let Err(error) = journal.second(line) {
-            self.gap(format!("the journal is kept only so far: {error}"));
+        if let Err(error) = file.second(line) {
+            self.gap(format!("the seconds are kept only so far: {error}"));
         }
     }
 
@@ -391,9 +405,23 @@ impl<'a> Sampler<'a> {
         self.deltas.resets()
     }
 
-    /// Returns the records of the operating system.
-    pub fn take_watching(&mut self) -> Option<Watching<'a>> {
-        self.parts.watching.take()
+    /// Ends the file of seconds. Returns the ranges of gauges, the number of samples of the operating
+    /// system, and these samples, from the file if there is one.
+    pub fn take_samples(
+        &mut self,
+        folder: Option<&RecordFolder>,
+    ) -> (GaugeRanges, u64, Vec<SecondSeen>) {
+        let is_written = self.parts.file.take().is_some();
+        let Some(watching) = self.parts.watching.take() else { return Default::default() };
+        let mut seconds = watching.unwritten;
+        if let Some(folder) = folder.filter(|_| is_written) {
+            match seconds::read(&folder.path().join(seconds::NAME)) {
+                Ok(read) => seconds = read.os_seconds,
+                Err(error) => self.gap(format!("no seconds of the operating system: {error}")),
+            }
+        }
+        seconds.iter_mut().for_each(|seen| seen.interval.cpus.each = Vec::new());
+        (watching.ranges, watching.intervals, seconds)
     }
 
     /// Returns the look at the facts, for their proof.
@@ -444,7 +472,7 @@ mod tests {
     use super::*;
     use petal_engine::EngineError;
     use petal_record::counters::IoCounts;
-    use petal_record::{RecordFolder, fixture, journal};
+    use petal_record::fixture;
     use petal_scripted::{Script, Scripted};
 
     use super::super::deltas::tests::sampled;
@@ -452,7 +480,7 @@ mod tests {
     fn sampler<'a>(
         engine: &'a Scripted,
         shards: &'a Shards,
-        journal: Option<Journal>,
+        file: Option<SecondsFile>,
     ) -> Sampler<'a> {
         Sampler::new(Parts {
             engine,
@@ -465,7 +493,7 @@ mod tests {
             planned_s: 60.0,
             opening: engine.read_counters(true).unwrap(),
             opening_os: None,
-            journal,
+            file,
             latency_log: None,
             experiments: None,
             facts: None,
@@ -474,12 +502,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_session_is_journaled_once() {
+    fn a_lost_session_is_written_once() {
         let dir = tempfile::tempdir().unwrap();
-        let opening = journal::Opening::new(fixture::opening());
-        let journal = Journal::begin(&RecordFolder::open(dir.path()), &opening).unwrap();
+        let opening = seconds::Opening::new(fixture::opening());
+        let file = SecondsFile::begin(&RecordFolder::open(dir.path()), &opening).unwrap();
         let (engine, shards) = (Scripted::in_memory(Script::default(), 10_000), Shards::new(1));
-        let mut sampler = sampler(&engine, &shards, Some(journal));
+        let mut sampler = sampler(&engine, &shards, Some(file));
         let lost = |session| SessionLost {
             session,
             at_s: 0.5,
@@ -488,12 +516,10 @@ mod tests {
         };
         for lost in [vec![lost(2)], vec![lost(2)], vec![lost(1), lost(2)]] {
             let standing = SessionCounts { running: 1, first_done_ns: None, lost };
-            sampler.journal(&Second::default(), &standing);
+            sampler.write(&Second::default(), &standing);
         }
-        let path = dir.path().join(journal::NAME);
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(text.matches("it died").count(), 2, "{text}");
-        assert_eq!(journal::read(&path).unwrap().sessions_lost, [lost(2), lost(1)]);
+        let read = seconds::read(&dir.path().join(seconds::NAME)).unwrap();
+        assert_eq!(read.sessions_lost, [lost(2), lost(1)]);
     }
 
     #[test]

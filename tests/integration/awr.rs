@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::support::Workplace;
+use crate::support::{SECONDS, Workplace};
 
 fn sample(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/awr").join(name)
@@ -223,8 +223,10 @@ fn archives_and_texts_of_several_reports_give_a_row_each() {
 /// A run of an old petal, in whose folder somebody put the database's reports afterwards.
 fn run_with(files: &[(&str, &[u8])]) -> Workplace {
     let work = Workplace::new();
-    let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/records/petal-run-1/run.json");
-    work.write("run/run.json", fs::read(run).unwrap());
+    let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/records/petal-run-2");
+    for name in ["run.json", SECONDS] {
+        work.write(&format!("run/{name}"), fs::read(records.join(name)).unwrap());
+    }
     for (name, bytes) in files {
         work.write(&format!("run/{name}"), bytes);
     }

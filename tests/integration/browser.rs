@@ -312,7 +312,7 @@ fn every_other_kind_of_page_is_whole_on_a_telephone_and_on_paper() {
         std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)).unwrap()
     };
     let mut run: serde_json::Value =
-        serde_json::from_slice(&kept("data/records/petal-run-1/run.json")).unwrap();
+        serde_json::from_slice(&kept("data/records/petal-run-2/run.json")).unwrap();
     let part = |name: &str, us: f64| {
         serde_json::json!({ "part": name, "us": us, "events": 9000, "p99_us": us * 3.0,
             "layer": "the kernel's clock of the thread, from one switch of its state to the next" })

@@ -61,7 +61,7 @@ fn an_interrupted_demo_goes_on_until_its_last_run_and_then_begins_again() {
     }
     let mut demo = work.petal(DEMO).start();
     demo.until_it_says("last run, at the peak");
-    demo.until("the last run", || dir.join("peak-run.unfinished/journal.ndjson").is_file());
+    demo.until("the last run", || dir.join("peak-run.unfinished/seconds.ndjson.gz").is_file());
     demo.signal(Signal::INT);
     let ended = demo.ends().exited(130);
     let missing =

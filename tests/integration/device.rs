@@ -186,7 +186,7 @@ fn a_killed_run_leaves_whole_blocks() {
     setup(&work, &path, &[]).exits(0);
     let args = ["run", "-t", "4", "--update-pct", "100", "--run-time", "60", "--db", &url];
     let mut running = work.petal(args).start();
-    running.until("a second of a run", || !work.journal().is_empty());
+    running.until("a second of a run", || !work.seconds().is_empty());
     running.kill();
     // Every block is of one version, older or newer, by its checksum.
     let args = ["run", "--work-loop", "64", "--update-pct", "0", "--verify", "checksum"];

@@ -9,11 +9,11 @@ use crate::engine_postgres::load;
 use crate::questions::first_screen;
 use crate::server_mysql;
 use crate::server_postgres::{Server, is_there};
-use crate::support::{ControlGroup, Ended, Running, Workplace, number, record};
+use crate::support::{ControlGroup, Ended, Running, Workplace, number, record, seconds_in};
 
 /// Waits until a second of the only run is written.
 fn until_second(work: &Workplace, run: &mut Running, seconds: usize) {
-    run.until("a second", || work.journal().len() >= seconds);
+    run.until("a second", || work.seconds().len() >= seconds);
 }
 
 /// The message of a finding of the newest run.
@@ -235,10 +235,7 @@ fn sweeps_leave_settings_of_others(work: &Workplace, server: &Server) {
     let mut client = server.client("facts");
     let mut run = sweep("disturbed").start();
     let cells = || std::fs::read_dir(work.path("disturbed")).into_iter().flatten().flatten();
-    let has_second = |cell: std::fs::DirEntry| {
-        let journal = std::fs::read_to_string(cell.path().join("journal.ndjson"));
-        journal.is_ok_and(|text| text.lines().count() > 1)
-    };
+    let has_second = |cell: std::fs::DirEntry| !seconds_in(&cell.path()).is_empty();
     run.until("a second of a cell", || cells().any(has_second));
     client.batch_execute("ALTER SYSTEM SET max_wal_size = '64MB'").unwrap();
     client.batch_execute("SELECT pg_reload_conf()").unwrap();

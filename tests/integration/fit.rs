@@ -138,7 +138,7 @@ fn a_mysql_server_at_work_gives_a_profile() {
         )
         .start();
     // The server counts other tests' calls as well.
-    run.until("a second of the run", || !work.journal().is_empty());
+    run.until("a second of the run", || !work.seconds().is_empty());
     let live = ["profile", "--db", &url, "--every", "2", "--for", "4"];
     let made = work.petal(live).exits(0).json();
     run.signal(Signal::INT);

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use crate::fuse::{self, Fuse};
-use crate::support::{Ended, Running, Workplace, is_long, record, skip};
+use crate::support::{Ended, Running, Workplace, is_long, record, seconds_in, skip};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -162,7 +162,7 @@ fn run_hangs(engine: usize, requests: &[u32]) {
     setup(&work, &db);
     let run = ["run", "--run-time", "100", "--update-pct", "50", "--db", &db];
     let mut run = work.petal(run).start();
-    run.until("a second of a run", || !work.journal().is_empty());
+    run.until("a second of a run", || !work.seconds().is_empty());
     fuse.hang(requests);
     run.until("a request that hangs", || fuse.is_waited_for());
     run.signal(Signal::INT);
@@ -176,8 +176,8 @@ fn run_hangs(engine: usize, requests: &[u32]) {
     };
     assert!(!lost.is_empty() && lost.iter().all(is_stuck), "{lost:?}\n{}", ended.stderr);
     assert!(record["ops"]["total"].as_u64().unwrap() > 0);
-    let journal = work.journal();
-    assert!(!journal.last().unwrap()["sessions_lost"].as_array().unwrap().is_empty());
+    let seconds = work.seconds();
+    assert!(!seconds.last().unwrap()["sessions_lost"].as_array().unwrap().is_empty());
 }
 
 /// The record lies on the storage that hangs.
@@ -188,8 +188,7 @@ fn record_hangs() {
     let mut run = work.petal(["run", "--run-time", "100", "--out", &out]).start();
     let seconds = || {
         let runs = fs::read_dir(&out).into_iter().flatten().flatten();
-        let text = |run: fs::DirEntry| fs::read_to_string(run.path().join("journal.ndjson"));
-        runs.flat_map(text).any(|text| text.lines().count() > 1)
+        runs.map(|run| seconds_in(&run.path())).any(|seconds| !seconds.is_empty())
     };
     run.until("a second of a run", seconds);
     fuse.hang_all();
@@ -211,7 +210,7 @@ fn ledger_hangs(request: u32, signal: Option<Signal>) {
     };
     let run = ["run", "--run-time", seconds, "--update-pct", "50", "--ledger", &ledger];
     let mut run = work.petal(run).start();
-    run.until("a second of a run", || !work.journal().is_empty());
+    run.until("a second of a run", || !work.seconds().is_empty());
     fuse.hang(&[request]);
     if request == fuse::WRITE {
         run.until("a request that hangs", || fuse.is_waited_for());

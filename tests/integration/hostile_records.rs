@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::{Petal, Workplace, run};
+use crate::support::{Petal, SECONDS, Workplace, run, text_of, write_text};
 
 /// Far more than any of these needs, and far less than what a file claims.
 const BUDGET: &str = "ulimit -t 60; ulimit -v 4000000";
@@ -20,11 +20,22 @@ fn sample(name: &str) -> Vec<u8> {
 /// A good run, and the record of another one that was killed.
 fn records() -> Workplace {
     let work = Workplace::new();
-    work.write("all/good/run.json", sample("petal-run-1/run.json"));
-    for name in ["journal.ndjson", "latency.hlog"] {
-        work.write(&format!("all/killed/{name}"), sample(&format!("petal-journal-1/{name}")));
+    for name in ["run.json", SECONDS] {
+        work.write(&format!("all/good/{name}"), sample(&format!("petal-run-2/{name}")));
+    }
+    for name in [SECONDS, "latency.hlog"] {
+        work.write(&format!("all/killed/{name}"), sample(&format!("petal-seconds-1/{name}")));
     }
     work
+}
+
+/// The lines of the killed run's seconds.
+fn lines_of_seconds(work: &Workplace) -> Vec<String> {
+    text_of(&work.path("all/killed").join(SECONDS)).lines().map(str::to_owned).collect()
+}
+
+fn write_seconds(work: &Workplace, record: &str, text: &str) {
+    write_text(&work.path("all").join(record).join(SECONDS), text);
 }
 
 /// Within the budget, by itself: neither a signal nor a panic.
@@ -57,7 +68,7 @@ fn read_all(work: &Workplace) -> Vec<String> {
 
 #[test]
 fn a_pipe_in_the_place_of_a_records_file_holds_nothing_up() {
-    for name in ["os.ndjson", "latency.hlog", "journal.ndjson", "run.json", "awr_1.html"] {
+    for name in ["os-server.ndjson", "latency.hlog", SECONDS, "run.json", "awr_1.html"] {
         let work = records();
         let pipe = work.path("all/killed").join(name);
         let _ = fs::remove_file(&pipe);
@@ -117,11 +128,11 @@ fn a_sparse_latency_log_is_not_read_into_memory() {
 }
 
 #[test]
-fn a_journal_of_very_many_lost_sessions_and_waits_is_read_in_time() {
+fn seconds_of_very_many_lost_sessions_and_waits_are_read_in_time() {
     let count = 200_000;
-    let journal = String::from_utf8(sample("petal-journal-1/journal.ndjson")).unwrap();
-    let lines: Vec<&str> = journal.lines().collect();
-    let mut line: Value = serde_json::from_str(lines[2]).unwrap();
+    let work = records();
+    let lines = lines_of_seconds(&work);
+    let mut line: Value = serde_json::from_str(&lines[2]).unwrap();
     let lost =
         |session: u32| json!({ "session": session, "at_s": 1.0, "code": "x", "message": "y" });
     line["sessions_lost"] = (0..count).map(lost).collect();
@@ -132,8 +143,7 @@ fn a_journal_of_very_many_lost_sessions_and_waits_is_read_in_time() {
         wait
     };
     line["waits"] = (0..count / 10).map(wait).collect();
-    let work = records();
-    work.write("all/killed/journal.ndjson", format!("{}\n{}\n{line}\n", lines[0], lines[1]));
+    write_seconds(&work, "killed", &format!("{}\n{}\n{line}\n", lines[0], lines[1]));
     let said = ends(work.petal(["report", "all/killed"])).1;
     assert!(said.contains("PIOPS"), "{}", &said[..said.len().min(2000)]);
 }
@@ -175,9 +185,8 @@ fn a_zip_of_files_that_share_their_bytes_is_left_early() {
 fn a_record_of_very_many_kinds_is_read_in_time_and_says_what_it_left_out() {
     let count = 6_000;
     let work = records();
-    let journal = String::from_utf8(sample("petal-journal-1/journal.ndjson")).unwrap();
-    let lines: Vec<&str> = journal.lines().collect();
-    let second: Value = serde_json::from_str(lines[1]).unwrap();
+    let lines = lines_of_seconds(&work);
+    let second: Value = serde_json::from_str(&lines[1]).unwrap();
     let known = second["second"]["latency_us"]["select"].clone();
     let of_kind = |number: u32| {
         let mut line = second.clone();
@@ -186,8 +195,9 @@ fn a_record_of_very_many_kinds_is_read_in_time_and_says_what_it_left_out() {
         line
     };
     let more: Vec<String> = (0..count).map(|number| of_kind(number).to_string()).collect();
-    work.write("all/killed/journal.ndjson", format!("{}\n{}\n", lines[0], more.join("\n")));
-    let log = String::from_utf8(sample("petal-journal-1/latency.hlog")).unwrap();
+    let text = format!("{}\n{}\n", lines[0], more.join("\n"));
+    write_seconds(&work, "killed", &text);
+    let log = String::from_utf8(sample("petal-seconds-1/latency.hlog")).unwrap();
     let mut log: Vec<String> = log.lines().map(str::to_owned).collect();
     let histogram = log.last().unwrap().rsplit(',').next().unwrap().to_owned();
     log.extend(
@@ -197,22 +207,24 @@ fn a_record_of_very_many_kinds_is_read_in_time_and_says_what_it_left_out() {
     let said = read_all(&work);
     assert!(said[0].contains("more than 32 kinds"), "{}", said[0]);
     // The same in a record that is whole.
-    let mut run: Value = serde_json::from_slice(&sample("petal-run-1/run.json")).unwrap();
+    let mut run: Value = serde_json::from_slice(&sample("petal-run-2/run.json")).unwrap();
     let kinds = (0..count).map(|number| (format!("k{number}"), known.clone()));
     run["latency_us"] = Value::Object(kinds.collect());
-    run["details"]["timeline"] =
-        (0..count).map(|number| of_kind(number)["second"].clone()).collect();
-    work.write("all/good/run.json", run.to_string());
-    let (_, said) = ends(work.petal(["report", "all/good"]));
-    assert!(said.contains("more than 32 kinds"), "{said}");
+    let good = sample("petal-run-2/run.json");
+    for (run, seconds) in [(run.to_string().into_bytes(), None), (good, Some(&text))] {
+        work.write("all/good/run.json", run);
+        seconds.inspect(|text| write_seconds(&work, "good", text));
+        let (_, said) = ends(work.petal(["report", "all/good"]));
+        assert!(said.contains("more than 32 kinds"), "{said}");
+    }
 }
 
 /// Each line forgets a wait of very many, and ends where the run does.
 #[test]
-fn a_journal_that_forgets_again_and_again_is_read_in_time() {
-    let journal = String::from_utf8(sample("petal-journal-1/journal.ndjson")).unwrap();
-    let lines: Vec<&str> = journal.lines().collect();
-    let mut line: Value = serde_json::from_str(lines[2]).unwrap();
+fn seconds_that_forget_again_and_again_are_read_in_time() {
+    let work = records();
+    let lines = lines_of_seconds(&work);
+    let mut line: Value = serde_json::from_str(&lines[2]).unwrap();
     let known = line["waits"][0].clone();
     let wait = |number: u32| {
         let mut wait = known.clone();
@@ -226,8 +238,7 @@ fn a_journal_that_forgets_again_and_again_is_read_in_time() {
         line["forgotten"] = json!([format!("w{number}")]);
         text += &format!("{line}\n");
     }
-    let work = records();
-    work.write("all/killed/journal.ndjson", text);
+    write_seconds(&work, "killed", &text);
     let said = ends(work.petal(["report", "all/killed"])).1;
     assert!(said.contains("PIOPS"), "{}", &said[..said.len().min(2000)]);
 }

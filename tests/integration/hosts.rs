@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::engine_postgres::load;
 use crate::oracle_wire::stand_in::{Release, StandIn};
 use crate::server_postgres::{Server, is_there};
-use crate::support::{Running, Workplace, count, findings, number};
+use crate::support::{Running, Workplace, count, findings, number, seconds_in};
 
 /// A moment so many seconds from now, as `--start-at` takes it.
 fn moment(seconds: f64) -> String {
@@ -88,12 +88,8 @@ fn a_killed_share_leaves_an_incomplete_record() {
     let args = [&["-t", "2", "--run-time", "8"][..], &device].concat();
     let mut shares = start(&work, 2, &args, &moment(6.0));
     let killed = shares.pop().unwrap();
-    let seconds = || {
-        let text = folders(&work).pop().map(|folder| folder.join("journal.ndjson"));
-        let text = text.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-        text.lines().count()
-    };
-    crate::support::until("journaled seconds", || seconds() >= 4);
+    let seconds = || folders(&work).pop().map_or(0, |folder| seconds_in(&folder).len());
+    crate::support::until("seconds", || seconds() >= 3);
     killed.kill();
     shares.pop().unwrap().ends().exited(0);
     let all = folders(&work);

@@ -74,7 +74,7 @@ fn running(work: &Workplace, url: &str) -> Running {
     let args = ["run", "--db", url, "-t", "4", "--rate", "200", "--update-pct", "20"];
     let retry = ["--work-unit", "1", "--run-time", "6", "--on-disconnect", "retry"];
     let mut run = work.petal([&args[..], &retry].concat()).start();
-    run.until("some operations", || work.journal().len() > 1);
+    run.until("some operations", || work.seconds().len() > 1);
     run
 }
 

@@ -150,7 +150,7 @@ fn a_server_that_dies_leaves_the_pairs_before() {
     let url = server.tcp_url("users");
     let more = ["--db", &url, "--rate", "100", "--with", "full-scan", "--pairs", "50"];
     let mut running = work.petal(args(&more)).start();
-    let seconds = || work.runs().len() == 1 && work.journal().len() > 22;
+    let seconds = || work.runs().len() == 1 && work.seconds().len() > 22;
     running.until("four rounds", seconds);
     server.stop("QUIT");
     running.ends().exited(1);

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Workplace, count, findings, number, record};
+use crate::support::{Workplace, count, findings, number, record, timeline};
 
 fn schema() -> jsonschema::Validator {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/petal-run.schema.json");
@@ -83,7 +83,7 @@ fn a_timed_run_has_the_mix_and_the_rows_that_were_asked_for() {
     for (key, value) in run.as_object().unwrap() {
         assert_eq!(&whole[key], value, "{key}");
     }
-    let seconds = whole["details"]["timeline"].as_array().unwrap();
+    let seconds = timeline(&work.run_folder());
     for kind in ["select", "update", "total"] {
         let sum: u64 = seconds.iter().map(|second| count(second, &format!("/ops/{kind}"))).sum();
         assert_eq!(sum, count(&run, &format!("/ops/{kind}")), "{kind}");

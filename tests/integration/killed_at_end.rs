@@ -1,5 +1,5 @@
 //! petal is killed at each write of a run's end, by `strace`: before a write is after the one that
-//! came before it. What `petal report` then makes of the folder is what the journal has.
+//! came before it. What `petal report` then makes of the folder is what its seconds have.
 //!
 //! A few of the places are tried with all tests; `PETAL_TEST_LONG=1` tries every one.
 
@@ -23,7 +23,7 @@ struct Place {
 }
 
 #[test]
-fn a_run_killed_at_any_write_of_its_end_keeps_every_second_of_the_journal() {
+fn a_run_killed_at_any_write_of_its_end_keeps_every_written_second() {
     if let Err(why) = run("strace", &["-qq", "-o", "/dev/null", "true"]) {
         return skip(&format!("system calls cannot be traced here: {why}"));
     }
@@ -95,12 +95,12 @@ impl Place {
         let work = (0..self.at.min(3)).find_map(|fewer| self.killed(loaded, fewer));
         let work = work.unwrap_or_else(|| panic!("{self:?}: it was not killed"));
         let folder = work.run_folder();
-        let journal = work.journal();
-        assert!(!journal.is_empty(), "{self:?}: no second is kept");
+        let written = work.seconds();
+        assert!(!written.is_empty(), "{self:?}: no second is kept");
         let report = work.petal(["report", folder.to_str().unwrap(), "--json"]).exits(0).json();
         for kind in ["select", "update", "total"] {
             let pointer = format!("/ops/{kind}");
-            let seconds = journal.iter().map(|line| count(line, &format!("/second{pointer}")));
+            let seconds = written.iter().map(|line| count(line, &format!("/second{pointer}")));
             assert_eq!(count(&report, &pointer), seconds.sum::<u64>(), "{self:?}: {kind}");
         }
         // It is there whole, or not at all.

@@ -122,7 +122,7 @@ fn a_record_without_end_is_refused() {
     let folder = work.run_folder();
     let path = folder.to_str().unwrap().to_owned();
     // Without run.json the others are read.
-    for name in ["run.json", "latency.hlog", "journal.ndjson"] {
+    for name in ["run.json", "latency.hlog", "seconds.ndjson.gz"] {
         fs::remove_file(folder.join("run.json")).unwrap();
         let whole = folder.join("whole");
         if name != "run.json" {

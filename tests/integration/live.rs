@@ -1,6 +1,7 @@
 //! Work that is watched: on the full screen of a terminal, which util-linux's `script` makes, and in a
 //! browser; and work that goes on without either.
 
+use crate::support::SECONDS;
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
@@ -206,8 +207,8 @@ fn a_sweep_is_watched_from_a_second_process_which_leaves_it_alone() {
 fn s_on_an_attached_screen_stops_the_petal_that_works_there() {
     let work = Workplace::loaded(1, "8M");
     let run = work.petal(["run", "--run-time", "600"]).start();
-    until("the journal", || {
-        work.runs().first().is_some_and(|folder| folder.join("journal.ndjson").exists())
+    until("the seconds", || {
+        work.runs().first().is_some_and(|folder| folder.join(SECONDS).exists())
     });
     let folder = work.run_folder();
     let mut shown = OnTerminal::start(&work, &format!("attach {}", folder.display()));
@@ -378,9 +379,9 @@ fn browsers_that_take_nothing_are_let_go_while_the_run_goes_on() {
     // As many as petal has room for, once it has noticed that the others are gone.
     let mut slow = eight(|| takes_nothing(&served));
     assert_eq!(status(&events(&served)), REFUSED);
-    let seconds = work.journal().len();
+    let seconds = work.seconds().len();
     let others = eight(|| events(&served));
-    assert!(work.journal().len() > seconds + 5, "the run goes on");
+    assert!(work.seconds().len() > seconds + 5, "the run goes on");
     assert!(slow.iter_mut().all(is_closed));
     drop(others);
     served.running.signal(rustix::process::Signal::INT);

@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use crate::read_files::{LEDGER_START, ReadFile, ledger_header, some, with_header, words, written};
-use crate::support::{Petal, Workplace, free_port, is_long};
+use crate::support::{Petal, Workplace, free_port, is_long, text_of, write_text};
 
 /// Far more than any of these needs, and far less than what a file claims.
 const BUDGET: &str = "ulimit -t 60; ulimit -v 4000000";
@@ -95,11 +95,11 @@ impl Reading<'_> {
     /// The exit code with this text in the file.
     fn code(&self, changed: &str) -> i32 {
         let Self { work, path, text, call } = self;
-        fs::write(path, changed).unwrap();
+        write_text(path, changed);
         let differs = text.bytes().zip(changed.bytes()).position(|(a, b)| a != b).unwrap_or(0);
         let near = changed.get(differs.saturating_sub(60)..differs + 10).unwrap_or("");
         let code = ends(work.petal(call.iter()), &format!("{call:?} near {near:?}"));
-        fs::write(path, text).unwrap();
+        write_text(path, text);
         code
     }
 
@@ -121,7 +121,7 @@ impl Reading<'_> {
 
 fn try_all(work: &Workplace, file: &ReadFile) {
     let path = work.path(&file.name);
-    let text = fs::read_to_string(&path).unwrap();
+    let text = text_of(&path);
     let calls = if is_long() { file.calls.len() } else { 1 };
     for call in &file.calls[..calls] {
         let reading = Reading { work, path: path.clone(), text: text.clone(), call };

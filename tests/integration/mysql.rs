@@ -145,7 +145,7 @@ fn an_index_that_is_dropped_in_a_run_of_mysql_is_an_error() {
     let work = Workplace::new();
     let args = ["run", "--db", &url, "--run-time", "3", "--update-pct", "0", "--json"];
     let mut running = work.petal(args).start();
-    running.until("a second of the run", || !work.journal().is_empty());
+    running.until("a second of the run", || !work.seconds().is_empty());
     shared().sql("no_index", "ALTER TABLE petal1_cf1 DROP INDEX petal_custid");
     is_failed_for_its_index(&running.ends().exited(1).json());
 }

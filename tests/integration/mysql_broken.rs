@@ -41,7 +41,7 @@ fn a_cut_network_loses_sessions_and_keeps_what_was_measured() {
     let (proxy, url) = behind_proxy("cutting", 2);
     let work = Workplace::new();
     let mut running = work.petal(["run", "--db", &url, "--run-time", RUN_S, "--json"]).start();
-    running.until("operations", || work.journal().len() >= 3);
+    running.until("operations", || work.seconds().len() >= 3);
     proxy.cut();
     assert_lost(&running.ends().exited(1).json(), 2, "connection");
 }
@@ -54,7 +54,7 @@ fn a_network_that_falls_silent_in_a_run_ends_it_with_what_was_measured() {
     let (proxy, url) = behind_proxy("silent_run", 2);
     let work = Workplace::new();
     let mut running = work.petal(["run", "--db", &url, "--run-time", RUN_S, "--json"]).start();
-    running.until("operations", || work.journal().len() >= 3);
+    running.until("operations", || work.seconds().len() >= 3);
     proxy.fall_silent();
     let run = running.ends().exited(1).json();
     assert_lost(&run, 2, "no-answer");
@@ -106,7 +106,7 @@ fn a_stopped_server_loses_its_sessions() {
     let work = Workplace::new();
     let args = ["run", "--db", &url, "-t", "2", "--run-time", RUN_S, "--json"];
     let mut running = work.petal(args).start();
-    running.until("operations", || work.journal().len() >= 3);
+    running.until("operations", || work.seconds().len() >= 3);
     let process = Pid::from_raw(server.process()).unwrap();
     kill_process(process, Signal::STOP).unwrap();
     let ended = running.ends();

@@ -12,7 +12,7 @@ use crate::read_files::{
     Form, ReadFile, ledger_header, pointers, some, with_header, words, written,
 };
 use crate::server_postgres;
-use crate::support::{PETAL, Workplace, is_long, skip};
+use crate::support::{PETAL, Workplace, is_long, skip, text_of, write_text};
 
 /// An address that no other test uses, and a path that is nowhere.
 const CANARY: &str = "postgres://canary@127.0.0.77:7777/canary?password=@/canary/secret";
@@ -95,15 +95,15 @@ fn with_canaries(file: &ReadFile, text: &str) -> Vec<String> {
 /// The file with the canary in each place in turn.
 fn try_all(work: &Workplace, file: &ReadFile) {
     let path = work.path(&file.name);
-    let text = fs::read_to_string(&path).unwrap();
+    let text = text_of(&path);
     for changed in with_canaries(file, &text) {
-        fs::write(&path, changed).unwrap();
+        write_text(&path, &changed);
         let calls = file.calls.iter();
         calls.for_each(|call| {
             watch(work, &call.iter().map(String::as_str).collect::<Vec<_>>(), "canary")
         });
     }
-    fs::write(&path, text).unwrap();
+    write_text(&path, &text);
 }
 
 #[test]

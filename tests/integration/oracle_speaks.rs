@@ -159,7 +159,7 @@ fn a_password_that_a_program_prints_is_asked_for_again_when_it_is_replaced() {
     assert!(!ended.stderr.contains("wrong0"), "{}", ended.stderr);
     work.write("password", "s3cret\n");
     let mut run = petal().start();
-    run.until("a second of the run", || !work.journal().is_empty());
+    run.until("a second of the run", || !work.seconds().is_empty());
     work.write("password", "s3cret-second\n");
     *lock(&stand_in.shared.password) = "s3cret-second".to_owned();
     stand_in.fails_at(LOOP, 0, Fault::Closed);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Mount, Running, Workplace, number, record};
+use crate::support::{Mount, Running, SECONDS, Workplace, number, record, text_of};
 
 /// The columns of a run's timeline.csv, by name.
 fn columns(folder: &Path) -> BTreeMap<String, Vec<String>> {
@@ -44,9 +44,17 @@ fn in_time(intervals: &[Value]) -> usize {
     let is_near = |value: f64, to: f64, slack: f64| (value - to).abs() < slack;
     let is_in_time = |line: &&Value| {
         let from_s = number(line, "/from_s");
-        is_near(from_s, from_s.round(), 0.1) && is_near(number(line, "/seconds"), 1.0, 0.2)
+        let length_s = number(line, "/interval/seconds");
+        is_near(from_s, from_s.round(), 0.1) && is_near(length_s, 1.0, 0.2)
     };
     intervals.iter().filter(is_in_time).count()
+}
+
+/// The operating system's counts in a run's folder.
+fn os_seconds(folder: &Path) -> Vec<Value> {
+    let text = text_of(&folder.join(SECONDS));
+    let lines = text.lines().skip(1).map_while(|line| serde_json::from_str::<Value>(line).ok());
+    lines.map(|mut line| line["os"].take()).filter(Value::is_object).collect()
 }
 
 fn lines(path: &Path) -> Vec<Value> {
@@ -104,17 +112,14 @@ fn a_run_has_each_second_of_the_processors_memory_and_devices() {
     assert!(known(&columns, &reads).iter().any(|&rate| rate > 0.0));
     let devices = whole.pointer("/details/os/whole/sum/devices").unwrap().as_array().unwrap();
     assert!(devices.iter().any(|device| device["data"] == true), "{devices:?}");
-    // Its own file holds every processor of every second; the record only their sums.
-    let seconds = &lines(&folder.join("os.ndjson"))[1..];
+    // The file of seconds holds every processor of every second; the record only their sums.
+    let seconds = os_seconds(&folder);
     assert!(seconds.len() >= 3, "{seconds:?}");
-    assert!(shares[0].len() >= in_time(seconds).min(3), "{columns:?}\n{seconds:?}");
+    assert!(shares[0].len() >= in_time(&seconds).min(3), "{columns:?}\n{seconds:?}");
     let processors = whole.pointer("/details/os/whole/sum/cpus/each").unwrap().as_array().unwrap();
     for second in seconds {
-        assert_eq!(
-            second.pointer("/cpus/each").unwrap().as_array().unwrap().len(),
-            processors.len()
-        );
-        assert!(second["at"].as_str().unwrap().ends_with('Z'));
+        let each = second.pointer("/interval/cpus/each").unwrap().as_array().unwrap();
+        assert_eq!(each.len(), processors.len());
     }
     assert!(whole.pointer("/details/os/seconds").is_none());
     let report = fs::read_to_string(folder.join("report.txt")).unwrap();
@@ -136,7 +141,7 @@ fn no_os_perf_data_keeps_nothing() {
         assert_eq!(whole["details"][name], Value::Null, "{name}");
     }
     assert_eq!((&whole["cpu"], &whole["petal_cpu_s"]), (&Value::Null, &Value::Null));
-    assert!(!folder.join("os.ndjson").exists());
+    assert!(os_seconds(&folder).is_empty());
     let columns = columns(&folder);
     assert!(columns["mpstat.%usr"].iter().all(String::is_empty), "{columns:?}");
     assert!(!columns.keys().any(|name| name.starts_with("iostat.")));
@@ -146,11 +151,10 @@ fn no_os_perf_data_keeps_nothing() {
 fn a_killed_run_keeps_what_was_seen() {
     let work = Workplace::loaded(1, "8M");
     let mut run = work.petal(["run", "--run-time", "600"]).watching().start();
-    run.until("the journal", || !work.journal().is_empty());
+    run.until("a second", || !work.seconds().is_empty());
     let folder = work.run_folder();
-    // A busy machine looks at some seconds too late. The last one may not be in the journal yet.
-    let seconds = || lines(&folder.join("os.ndjson"));
-    run.until("four seconds in time", || seconds().get(1..).map_or(0, in_time) >= 4);
+    // A busy machine looks at some seconds too late.
+    run.until("four seconds in time", || in_time(&os_seconds(&folder)) >= 4);
     run.kill();
     let reported = work.petal(["report", folder.to_str().unwrap()]).exits(0).stdout;
     assert!(reported.contains("OPERATING SYSTEM") && reported.contains("%iowait"), "{reported}");

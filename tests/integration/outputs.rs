@@ -29,11 +29,11 @@ fn run_in(work: &Workplace, name: &str) -> PathBuf {
 #[test]
 fn a_result_that_cannot_be_written_is_reported_with_exit_3() {
     let work = Workplace::loaded(1, "8M");
-    run_in(&work, "petal-run-1");
+    run_in(&work, "petal-run-2");
     let report = env!("CARGO_MANIFEST_DIR").to_owned() + "/tests/data/awr/awr_12c.txt";
     let calls: [&[&str]; 8] = [
-        &["report", "petal-run-1"],
-        &["report", "petal-run-1", "--json"],
+        &["report", "petal-run-2"],
+        &["report", "petal-run-2", "--json"],
         &["run", "--work-loop", "1", "--json"],
         &["awr", "--csv", &report],
         &["awr", &report],
@@ -56,7 +56,7 @@ fn a_result_that_cannot_be_written_is_reported_with_exit_3() {
 #[test]
 fn reports_that_cannot_be_kept_are_printed_and_exit_3() {
     let Some(disk) = Mount::tmpfs("size=1M") else { return };
-    for (file, text) in kept("petal-run-1") {
+    for (file, text) in kept("petal-run-2") {
         fs::write(disk.path("").join(file), text).unwrap();
     }
     let work = Workplace::new();
@@ -74,9 +74,9 @@ fn reports_that_cannot_be_kept_are_printed_and_exit_3() {
     work.petal(["report", &folder]).exits(0);
 }
 
-/// Adds up a count over the seconds of a journal that know it.
-fn sum(journal: &[Value], count: &str) -> u64 {
-    journal.iter().filter_map(|line| line.pointer(count)?.as_u64()).sum()
+/// Adds up a count over the seconds that know it.
+fn sum(seconds: &[Value], count: &str) -> u64 {
+    seconds.iter().filter_map(|line| line.pointer(count)?.as_u64()).sum()
 }
 
 /// `petal report --json` of a folder.
@@ -104,14 +104,14 @@ fn a_run_that_is_killed_at_its_end_keeps_its_figures_at_each_step() {
     assert!(findings(&kept).contains(&"gaps"));
     // Killed before that, in the middle of the write, or the file is lost later.
     let whole = fs::read(folder.join("run.json")).unwrap();
-    let journal = work.journal();
+    let seconds = work.seconds();
     fs::remove_file(folder.join("run.json")).unwrap();
     for cut in [None, Some(0), Some(whole.len() / 2), Some(whole.len() - 2)] {
         if let Some(cut) = cut {
             fs::write(folder.join(".run.json.tmp"), &whole[..cut]).unwrap();
         }
         let rebuilt = reported(&work, &folder);
-        assert_eq!(count(&rebuilt, "/ops/total"), sum(&journal, "/second/ops/total"));
+        assert_eq!(count(&rebuilt, "/ops/total"), sum(&seconds, "/second/ops/total"));
         assert_eq!(rebuilt["ops"], kept["ops"]);
         let until = number(&rebuilt, "/counted_until/second");
         let reported = |name: &str| {
@@ -119,7 +119,7 @@ fn a_run_that_is_killed_at_its_end_keeps_its_figures_at_each_step() {
             (per_second * until).round() as u64
         };
         for name in ["physical_read_requests", "physical_write_requests", "redo_bytes"] {
-            assert_eq!(reported(name), sum(&journal, &format!("/second/io/{name}")), "{name}");
+            assert_eq!(reported(name), sum(&seconds, &format!("/second/io/{name}")), "{name}");
         }
         assert!(!rebuilt["waits"].as_array().unwrap().is_empty());
     }
@@ -138,7 +138,7 @@ fn a_run_that_is_killed_at_its_end_keeps_its_figures_at_each_step() {
 fn a_run_that_goes_on_and_a_damaged_one_are_reported_as_such() {
     let work = Workplace::loaded(1, "8M");
     let mut run = work.petal(["run", "--run-time", "100"]).start();
-    run.until("a second of a run", || !work.journal().is_empty());
+    run.until("a second of a run", || !work.seconds().is_empty());
     let folder = work.run_folder();
     let report = || work.petal(["report", folder.to_str().unwrap()]).exits(0).stdout;
     let live = report();
@@ -265,13 +265,13 @@ fn hostile_reports_and_records_of_others_do_nothing_in_a_terminal() {
         assert_harmless(&work.petal(["awr", "--format", form, file]).exits(0));
     }
     assert_harmless(&work.petal(["awr", "--explain", file]).exits(0));
-    let folder = run_in(&work, "petal-run-1");
+    let folder = run_in(&work, "petal-run-2");
     let mut record = record(&folder);
     for place in ["/target/product", "/target/version", "/target/url", "/details/host/name"] {
         *record.pointer_mut(place).unwrap() = HOSTILE.into();
     }
     fs::write(folder.join("run.json"), record.to_string()).unwrap();
-    for args in [&["report", "petal-run-1"][..], &["report", "--json", "petal-run-1"]] {
+    for args in [&["report", "petal-run-2"][..], &["report", "--json", "petal-run-2"]] {
         let reported = work.petal(args).exits(0);
         assert!(reported.stdout.contains("=cmd\\u001b"), "{}", reported.stdout);
         assert_harmless(&reported);
@@ -314,12 +314,12 @@ fn a_text_that_is_no_url_is_not_repeated() {
 fn a_workbook_is_written_where_it_was_asked_for_and_nowhere_else() {
     use calamine::{Data, Reader as _, Xlsx};
     let work = Workplace::new();
-    let run = run_in(&work, "petal-run-1");
+    let run = run_in(&work, "petal-run-2");
     let run = run.to_str().unwrap();
     work.petal(["report", run, "--xlsx", "run.xlsx"]).exits(0).telling(&["run.xlsx"]);
     let mut book: Xlsx<_> = calamine::open_workbook(work.path("run.xlsx")).unwrap();
     let seconds = book.worksheet_range("seconds").unwrap();
-    let rows = fs::read_to_string(work.path("petal-run-1/timeline.csv")).unwrap().lines().count();
+    let rows = fs::read_to_string(work.path("petal-run-2/timeline.csv")).unwrap().lines().count();
     assert_eq!(seconds.height(), rows);
     let numbers = seconds.rows().skip(1).flatten().filter(|cell| matches!(cell, Data::Float(_)));
     assert!(numbers.count() > rows, "figures are texts");
@@ -378,7 +378,7 @@ fn outputs(work: &Workplace) -> Vec<(String, String)> {
 #[test]
 fn no_output_takes_the_place_of_an_input_or_of_a_strangers_file() {
     let work = Workplace::loaded(1, "8M");
-    let run = run_in(&work, "petal-run-1");
+    let run = run_in(&work, "petal-run-2");
     let awr = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/awr");
     for (name, from) in [("a.html", "awr_11g.html"), ("a.xlsx", "awr_12c.txt")] {
         work.write(name, fs::read(awr.join(from)).unwrap());
@@ -399,7 +399,7 @@ fn no_output_takes_the_place_of_an_input_or_of_a_strangers_file() {
         (&["awr", "--html", "a.html", "a.html"], "an input"),
         (&["awr", "--xlsx", "a.xlsx", "a.xlsx"], "an input"),
         (&["compare", "--html", "a.html", "a.html"], "an input"),
-        (&["compare", "--html", "a.html", "petal-run-1"], "petal did not write it"),
+        (&["compare", "--html", "a.html", "petal-run-2"], "petal did not write it"),
         (&["awr", "--xlsx", "a.xlsx", "a.html"], "petal did not write it"),
         (&["profile", "-o", "prof.json", "prof.json"], "an input"),
         (&["profile", "-o", "link.json", "prof.json"], "an input"),
@@ -409,15 +409,15 @@ fn no_output_takes_the_place_of_an_input_or_of_a_strangers_file() {
         (&["profile", "-o", "mine", "mine"], "an input"),
         (&["report", "mine/run.json"], "report.txt is kept: petal did not write it"),
         (&["report", "mine", "--xlsx", "a.xlsx"], "petal did not write it"),
-        (&["gallery", "petal-run-1", "--out", "mine"], "index.html is kept"),
-        (&["card", "petal-run-1", "--out", "mine"], "card.svg is kept"),
+        (&["gallery", "petal-run-2", "--out", "mine"], "index.html is kept"),
+        (&["card", "petal-run-2", "--out", "mine"], "card.svg is kept"),
         (&["man", "--out", "mine"], "petal.1 is kept"),
         (&["os", "--seconds", "1", "--out", "mine/os.out"], "there already"),
         (&["run", "--update-pct", "50", "--ledger", "mine/ledger"], "there already"),
         (&["run", "--out", "mine/ledger"], "in the place of a folder"),
         (&["sweep", "--sessions", "1,2", "--out", "a.html"], "in the place of a folder"),
         (&["sweep", "--sessions", "1,2", "--out", "mine"], "and no sweep"),
-        (&["merge", "petal-run-1", "--out", "a.html"], ""),
+        (&["merge", "petal-run-2", "--out", "a.html"], ""),
         (&[&calibrate[..], &["--out", "a.html"]].concat(), "in the place of a folder"),
         (&[&calibrate[..], &["--calibrations", "a.html"]].concat(), "in the place of a folder"),
         (&["calibrate", "a.html", "--size", "16M"], "--destroy-data"),
@@ -449,17 +449,17 @@ fn no_output_takes_the_place_of_an_input_or_of_a_strangers_file() {
 #[test]
 fn petals_own_files_are_overwritten() {
     let work = Workplace::new();
-    run_in(&work, "petal-run-1");
+    run_in(&work, "petal-run-2");
     let awr = env!("CARGO_MANIFEST_DIR").to_owned() + "/tests/data/awr/awr_12c.txt";
     let calls: [&[&str]; 9] = [
         &["awr", "--petals", "petals.html", &awr],
         &["awr", "--petals", "petals.svg", &awr],
         &["awr", "--xlsx", "awr.xlsx", &awr],
-        &["compare", "--html", "compare.html", "petal-run-1"],
+        &["compare", "--html", "compare.html", "petal-run-2"],
         &["profile", &awr, "-o", "prof.json"],
-        &["report", "petal-run-1", "--xlsx", "run.xlsx"],
-        &["gallery", "petal-run-1", "--out", "gallery"],
-        &["card", "petal-run-1", "--out", "card"],
+        &["report", "petal-run-2", "--xlsx", "run.xlsx"],
+        &["gallery", "petal-run-2", "--out", "gallery"],
+        &["card", "petal-run-2", "--out", "card"],
         &["man", "--out", "man"],
     ];
     for args in calls {
@@ -492,6 +492,6 @@ fn a_stderr_that_takes_nothing_keeps_no_run_from_its_end() {
     let mut petal = petal.spawn().unwrap();
     crate::support::until("the end of the run", || petal.try_wait().unwrap().is_some());
     assert!(petal.wait().unwrap().success());
-    assert!(work.journal().len() >= 2);
+    assert!(work.seconds().len() >= 2);
     assert_eq!(crate::support::record(&work.run_folder())["status"], "complete");
 }

@@ -137,8 +137,8 @@ fn a_stopped_petal_says_how_many_seconds_it_lost() {
     // On a busy machine petal may have waited for a processor, but not for so long.
     assert!(suspended_s(&plain) < 2.0, "{}", plain["findings"]);
     let mut running = work.petal(args).start();
-    // The newest journal is the plain run's until this one has its own.
-    running.until("two seconds of a run", || work.runs().len() == 2 && work.journal().len() >= 2);
+    // The newest seconds are the plain run's until this one has its own.
+    running.until("two seconds of a run", || work.runs().len() == 2 && work.seconds().len() >= 2);
     running.signal(Signal::STOP);
     thread::sleep(Duration::from_millis(2500));
     running.signal(Signal::CONT);
@@ -225,7 +225,7 @@ fn a_headline_that_something_moved_has_a_finding_with_the_cause() {
     let alone = [&alone[0], &alone[1]];
 
     let mut running = run().start();
-    running.until("a second", || work.runs().len() == 3 && !work.journal().is_empty());
+    running.until("a second", || work.runs().len() == 3 && !work.seconds().is_empty());
     running.signal(Signal::STOP);
     thread::sleep(Duration::from_millis(1500));
     running.signal(Signal::CONT);

@@ -240,7 +240,7 @@ fn memory_that_leaves_little_to_the_page_cache_is_locked_in_a_run_and_free_after
     // Two GiB less than there is, of which others on this host may take most meanwhile.
     let left = available() - 2048;
     let mut running = run(&format!("{left}M")).start();
-    running.until("a second of a run", || !work.journal().is_empty());
+    running.until("a second of a run", || !work.seconds().is_empty());
     let said = running.said();
     assert!(said.contains("of this host's memory until the run ends"), "{said}");
     let locked = mebibytes(&format!("/proc/{}/status", running.id()), "VmLck:");

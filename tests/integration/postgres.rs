@@ -12,7 +12,7 @@ use petal_workload::row::Filler;
 
 use crate::engine_postgres::{ROWS, SEAT, load, open, open_with, plan, select, unlimited, update};
 use crate::server_postgres::{WAITS_FOR_LOCK, alone, is_there, sessions, shared};
-use crate::support::{Workplace, count, findings, number, record, until};
+use crate::support::{Workplace, count, findings, number, record, timeline, until};
 
 #[test]
 fn every_update_is_hot_and_nothing_grows() {
@@ -103,7 +103,7 @@ fn counters_agree_with_the_rows_visited() {
         return; // Its sessions report when they like.
     }
     // The first second shows its own work, not that of the one before.
-    let first = &record(&work.run_folder())["details"]["timeline"][0];
+    let first = &timeline(&work.run_folder())[0];
     let (logical, rows) = (count(first, "/io/logical_reads"), count(first, "/rows/select"));
     assert!(logical * 2 > rows, "{logical} logical reads for {rows} rows in the first second");
 }

@@ -100,12 +100,12 @@ fn a_standby_that_is_promoted_is_reported() {
     let work = Workplace::new();
     let args = ["run", "--db", &url, "--run-time", "600", "--update-pct", "0"];
     let mut running = work.petal(args).start();
-    running.until("operations", || !work.journal().is_empty());
+    running.until("operations", || !work.seconds().is_empty());
     let mut client = standby.client("promoted");
     // It lags, and then is a primary.
     client.batch_execute("SELECT pg_wal_replay_pause()").unwrap();
-    let operations = work.journal().len();
-    running.until("operations of a standby that lags", || work.journal().len() > operations);
+    let operations = work.seconds().len();
+    running.until("operations of a standby that lags", || work.seconds().len() > operations);
     client.batch_execute("SELECT pg_promote(true, 600)").unwrap();
     running.signal(Signal::INT);
     running.ends().exited(130);

@@ -26,7 +26,7 @@ fn a_terminated_session_is_named_and_the_others_go_on() {
     let work = Workplace::new();
     // Long enough to find the session in it.
     let mut running = work.petal(["run", "--db", &url, "--run-time", "12", "--json"]).start();
-    running.until("operations", || work.journal().len() >= 2);
+    running.until("operations", || work.seconds().len() >= 2);
     let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
                WHERE application_name = 'petal session 2' AND datname = 'terminated'";
     let ended: i64 = shared().client("postgres").query_one(sql, &[]).unwrap().get(0);
@@ -88,7 +88,7 @@ fn a_server_that_dies_ends_the_run_in_time_with_what_was_measured() {
     let work = Workplace::new();
     let version = server.version();
     let mut running = work.petal(["run", "--db", &url, "--run-time", ENDLESS_S, "--json"]).start();
-    running.until("operations", || work.journal().len() >= 2);
+    running.until("operations", || work.seconds().len() >= 2);
     server.stop("QUIT");
     let run = running.ends().exited(1).json();
     assert_eq!(run["sessions_lost"].as_array().unwrap().len(), 2);
@@ -119,7 +119,7 @@ fn a_cut_network_loses_sessions_and_keeps_what_was_measured() {
     let url = format!("postgres://petal@127.0.0.1:{}/cutting", proxy.port);
     let work = Workplace::new();
     let mut running = work.petal(["run", "--db", &url, "--run-time", ENDLESS_S, "--json"]).start();
-    running.until("operations", || work.journal().len() >= 2);
+    running.until("operations", || work.seconds().len() >= 2);
     proxy.cut();
     let run = running.ends().exited(1).json();
     assert_eq!(run["sessions_lost"].as_array().unwrap().len(), 2);

@@ -116,7 +116,7 @@ impl Case {
         let mut petal = self.start(&work, &url);
         match self.phase {
             Phase::InRun => {
-                petal.until("operations", || !work.journal().is_empty());
+                petal.until("operations", || !work.seconds().is_empty());
                 self.lock.take(&mut holder);
             }
             Phase::ReplaceLate => {

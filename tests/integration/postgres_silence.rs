@@ -11,7 +11,7 @@ use crate::proxy::Proxy;
 use crate::server_postgres::{
     Server, VACUUM_WAITS, is_there, keep_vacuum_waiting, sessions, shared,
 };
-use crate::support::{Workplace, count, record};
+use crate::support::{Workplace, count, record, timeline};
 
 /// Far from its end is what a test does within such a run, also on a busy machine.
 const RUN_S: &str = "12";
@@ -38,7 +38,7 @@ fn a_network_that_falls_silent_in_a_run_ends_it_with_what_was_measured() {
     let (proxy, url) = behind_proxy("silent_run", 2);
     let work = Workplace::new();
     let mut running = work.petal(["run", "--db", &url, "--run-time", RUN_S, "--json"]).start();
-    running.until("operations", || work.journal().len() >= 2);
+    running.until("operations", || work.seconds().len() >= 2);
     proxy.fall_silent();
     let run = running.ends().exited(1).json();
     let lost = run["sessions_lost"].as_array().unwrap();
@@ -82,10 +82,10 @@ fn a_closing_snapshot_that_is_not_answered_costs_its_figures_alone() {
     let (proxy, url) = behind_proxy("silent_end", 1);
     let work = Workplace::new();
     let mut running = work.petal(["run", "--db", &url, "--run-time", RUN_S, "--json"]).start();
-    running.until("operations", || work.journal().len() >= 2);
+    running.until("operations", || work.seconds().len() >= 2);
     proxy.hold_back("petal counters");
-    // An answer may be on its way to the journal.
-    let told_most = work.journal().len() + 1;
+    // An answer may be on its way to the record.
+    let told_most = work.seconds().len() + 1;
     let run = running.ends().json();
     assert!(run["sessions_lost"].as_array().unwrap().is_empty());
     assert!(count(&run, "/ops/total") > 0);
@@ -103,8 +103,8 @@ fn a_closing_snapshot_that_is_not_answered_costs_its_figures_alone() {
             (reported - counted / until).abs() < 1e-6 * reported,
             "{reported} {counted} {until}"
         );
-        let seconds = record["details"]["timeline"].as_array().unwrap().iter();
-        let first = seconds.filter(|second| second["from_s"].as_f64().unwrap() < until);
+        let seconds = timeline(&work.run_folder());
+        let first = seconds.iter().filter(|second| second["from_s"].as_f64().unwrap() < until);
         let summed: f64 = first.map(|second| second["io"]["logical_reads"].as_f64().unwrap()).sum();
         assert_eq!(summed, counted, "the seconds that were reported");
     } else {
@@ -145,7 +145,7 @@ fn a_stopped_server_process_loses_its_session_and_no_other() {
     let work = Workplace::new();
     let args = ["run", "--db", &url, "--run-time", RUN_S, "--update-pct", "0", "--json"];
     let mut running = work.petal(args).start();
-    running.until("operations", || work.journal().len() >= 2);
+    running.until("operations", || work.seconds().len() >= 2);
     let sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'petal session 2'";
     let process: i32 = server.client("postgres").query_one(sql, &[]).unwrap().get(0);
     let process = Pid::from_raw(process).unwrap();

@@ -127,7 +127,7 @@ fn a_token_that_is_replaced_in_a_run_is_asked_for_again_and_never_shown() {
     work.write("password", "s3cret-first\n");
     let mut run = petal().start();
     // A session that still prepares would end the run.
-    run.until("a second of the run", || !work.journal().is_empty());
+    run.until("a second of the run", || !work.seconds().is_empty());
     work.write("password", "s3cret-second\n");
     let sql = "ALTER ROLE token PASSWORD 's3cret-second'; SELECT pg_terminate_backend(pid) \
                FROM pg_stat_activity \

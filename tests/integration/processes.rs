@@ -11,7 +11,7 @@ use crate::support::{Running, Workplace, names, until};
 
 fn at_work(work: &Workplace) -> Running {
     let mut run = work.petal(["run", "--run-time", "100"]).start();
-    run.until("a second of a run", || !work.journal().is_empty());
+    run.until("a second of a run", || !work.seconds().is_empty());
     run
 }
 
@@ -54,7 +54,7 @@ fn the_shell_hears_how_the_working_process_ended_and_neither_outlives_the_other(
 fn one_process_does_everything_if_asked_to() {
     let work = Workplace::loaded(1, "8M");
     let mut run = work.petal(["run", "--run-time", "100"]).env("PETAL_SUPERVISOR", "off").start();
-    run.until("a second of a run", || !work.journal().is_empty());
+    run.until("a second of a run", || !work.seconds().is_empty());
     assert_eq!(run.id(), run.supervisor());
     let name = fs::read_to_string(format!("/proc/{}/comm", run.id())).unwrap();
     assert_eq!(name, "petal\n");

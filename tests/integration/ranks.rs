@@ -1,7 +1,6 @@
 //! Ranks of an MPI launcher: several petals that load a library with the standard ABI of MPI and do one
 //! run, or one sweep, together. The library is a small one of these tests' own, built from `mpi_abi.c`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -9,7 +8,9 @@ use std::sync::OnceLock;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Ended, Running, Workplace, count, findings, free_port, number, record};
+use crate::support::{
+    Ended, Running, Workplace, count, findings, free_port, number, record, seconds_in,
+};
 
 const DEVICE: [&str; 2] = ["--db", "device:shared.dat"];
 
@@ -198,9 +199,7 @@ fn a_rank_that_is_signalled_ends_all_of_them() {
     let ranks = Ranks::on_a_device(2);
     let mut started = ranks.start(&["run", "--run-time", "60", "--json"], |_| Vec::new());
     // Whoever is signalled before the trigger calls the run off.
-    let has_begun = |run: &PathBuf| {
-        fs::read_to_string(run.join("journal.ndjson")).is_ok_and(|text| text.lines().count() > 1)
-    };
+    let has_begun = |run: &PathBuf| !seconds_in(run).is_empty();
     started[1].until("a second of the run", || ranks.work.runs().iter().any(has_begun));
     started[1].signal(Signal::INT);
     let run = ended(started).remove(0).exited(130).json();

@@ -46,8 +46,8 @@ pub fn written() -> (Workplace, Vec<ReadFile>) {
     let cal = format!("cal/{}", cal.file_name().to_str().unwrap());
     let data = |name: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
     for (from, to) in [
-        ("data/records/petal-journal-1/journal.ndjson", "killed/journal.ndjson"),
-        ("data/records/petal-journal-1/latency.hlog", "killed/latency.hlog"),
+        ("data/records/petal-seconds-1/seconds.ndjson.gz", "killed/seconds.ndjson.gz"),
+        ("data/records/petal-seconds-1/latency.hlog", "killed/latency.hlog"),
         ("data/awr/awr_19c.html", "awr.html"),
         ("data/awr/awr_12c.txt", "awr.txt"),
         ("data/awr/sp_11g.txt", "sp.txt"),
@@ -74,7 +74,7 @@ pub fn written() -> (Workplace, Vec<ReadFile>) {
         ReadFile::new(&format!("{cal}/calibrate.json"), Form::Json, &[&["report", &cal][..]]),
         ReadFile::new("priced/costs.json", Form::Json, &[&["report", "priced"][..]]),
         ReadFile::new("os.ndjson", Form::Lines, &[&["report", &run, "--os-data", "os.ndjson"][..]]),
-        ReadFile::new("killed/journal.ndjson", Form::Lines, killed),
+        ReadFile::new("killed/seconds.ndjson.gz", Form::Lines, killed),
         ReadFile::new("killed/latency.hlog", Form::Text, killed),
         awr("awr.html"),
         awr("awr.txt"),

@@ -16,7 +16,7 @@ use crate::support::{Workplace, count, findings, number};
 fn a_table_that_is_emptied_in_a_run_is_an_error() {
     let work = Workplace::loaded(1, "8M");
     let mut running = work.petal(["run", "--run-time", "4", "--json"]).start();
-    running.until("a second of the run", || !work.journal().is_empty());
+    running.until("a second of the run", || !work.seconds().is_empty());
     let writer = rusqlite::Connection::open(work.path("petal-data/petal1.db")).unwrap();
     writer.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
     writer.execute("DELETE FROM cf1", []).unwrap();
@@ -37,7 +37,7 @@ fn a_table_that_is_truncated_in_a_run_is_an_error() {
         let work = Workplace::new();
         let args = ["run", "--db", &url, "--run-time", "4", "--loop", side, "--json"];
         let mut running = work.petal(args).start();
-        running.until("a second of the run", || !work.journal().is_empty());
+        running.until("a second of the run", || !work.seconds().is_empty());
         shared().client(&database).batch_execute("TRUNCATE petal1.cf1").unwrap();
         let run = running.ends().exited(1).json();
         assert!(findings(&run).contains(&"rows-missing"), "{side}: {:?}", findings(&run));
@@ -49,7 +49,7 @@ fn a_table_that_is_truncated_in_a_run_is_an_error() {
 fn data_in_use_are_not_dropped_nor_replaced() {
     let work = Workplace::loaded(1, "8M");
     let mut running = work.petal(["run", "--run-time", "600", "--json"]).start();
-    running.until("a second of the run", || !work.journal().is_empty());
+    running.until("a second of the run", || !work.seconds().is_empty());
     let refused = ["petal1.db", "another petal run"];
     work.petal(["drop"]).exits(3).telling(&refused);
     work.petal(["setup", "--scale", "8M", "--replace"]).exits(3).telling(&refused);
@@ -73,7 +73,7 @@ fn data_that_are_removed_in_a_run_make_it_failed() {
         std::fs::create_dir(work.path("data")).unwrap();
         work.petal(["setup", "--scale", "8M", "--db", url]).exits(0);
         let mut running = work.petal(["run", "--db", url, "--run-time", "4", "--json"]).start();
-        running.until("a second of the run", || !work.journal().is_empty());
+        running.until("a second of the run", || !work.seconds().is_empty());
         std::fs::remove_dir_all(work.path("data")).unwrap();
         let run = running.ends().exited(1).json();
         assert_eq!(run["status"], "failed", "{url}");
@@ -94,7 +94,7 @@ fn a_postgres_run_keeps_drop_and_setup_away_and_reports_a_second_run() {
     let (work, other) = (Workplace::new(), Workplace::new());
     let args = ["run", "--db", &url, "--run-time", "600", "--json"];
     let mut running = work.petal(args).start();
-    running.until("a second of the run", || !work.journal().is_empty());
+    running.until("a second of the run", || !work.seconds().is_empty());
     let refused = ["another petal run", "server process"];
     other.petal(["drop", "--db", &url]).exits(3).telling(&refused);
     let setup = ["setup", "--db", &url, "--scale", "8M", "--replace"];
@@ -123,7 +123,7 @@ fn tables_that_are_dropped_in_a_run_make_it_failed() {
     load(&url, 1);
     let work = Workplace::new();
     let mut running = work.petal(["run", "--db", &url, "--run-time", "30", "--json"]).start();
-    running.until("a second of the run", || !work.journal().is_empty());
+    running.until("a second of the run", || !work.seconds().is_empty());
     shared().client("vanishing").batch_execute("DROP SCHEMA petal1 CASCADE").unwrap();
     let ended = running.ends().exited(1);
     let run = ended.json();
@@ -138,7 +138,7 @@ fn an_index_that_is_dropped_in_a_run_makes_it_failed() {
     let work = Workplace::loaded(1, "8M");
     let args = ["run", "--run-time", "3", "--update-pct", "0", "--work-unit", "1", "--json"];
     let mut running = work.petal(args).start();
-    running.until("a second of the run", || !work.journal().is_empty());
+    running.until("a second of the run", || !work.seconds().is_empty());
     let other = rusqlite::Connection::open(work.path("petal-data/petal1.db")).unwrap();
     other.busy_timeout(std::time::Duration::from_secs(60)).unwrap();
     other.execute("DROP INDEX cf1_custid", []).unwrap();
@@ -156,7 +156,7 @@ fn an_index_that_a_server_drops_in_a_run_makes_it_failed() {
     for again in ["", "CREATE INDEX cf1_custid ON petal2.cf1 (custid)"] {
         let work = Workplace::new();
         let mut running = work.petal(args.iter().chain(&["--json"])).start();
-        running.until("a second of the run", || !work.journal().is_empty());
+        running.until("a second of the run", || !work.seconds().is_empty());
         let mut other = shared().client("no_index");
         // Not the first schema's: each one is looked at.
         other.batch_execute("DROP INDEX petal2.cf1_custid").unwrap();

@@ -79,7 +79,7 @@ fn a_password_on_the_command_line_is_not_in_the_list_of_processes() {
     let url = shared().url("secret").replacen("petal@", &format!("petal:{PASSWORD}@"), 1);
     work.petal(["setup", "-s", "1", "--scale", "8M", "--db", &url]).exits(0);
     let mut run = work.petal(["run", "--db", &url, "--run-time", "100"]).start();
-    run.until("a second of a run", || !work.journal().is_empty());
+    run.until("a second of a run", || !work.seconds().is_empty());
     for id in [run.supervisor(), run.id()] {
         let arguments = fs::read(format!("/proc/{id}/cmdline")).unwrap();
         assert_not_in(&arguments, "/proc/PID/cmdline");

@@ -46,8 +46,8 @@ fn a_slow_operation_is_db_time_in_each_second_of_it() {
     work.petal(["setup", "--db", &url, "--scale", "16M"]).exits(0);
     let args = ["run", "--db", &url, "--update-pct", "0", "-t", "2", "--work-unit", "1"];
     work.petal(args.iter().chain(&["--run-time", "4"])).exits(0);
-    let journal = work.journal();
-    let seconds = journal.iter().filter(|line| line.get("db_time_s").is_some());
+    let lines = work.seconds();
+    let seconds = lines.iter().filter(|line| line.get("db_time_s").is_some());
     let db_time_s: Vec<f64> = seconds.map(|line| number(line, "/db_time_s")).collect();
     assert!(db_time_s.len() >= 6, "{db_time_s:?}");
     // The last second is not whole. A busy machine begins an operation late.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -130,12 +132,9 @@ impl Workplace {
         runs[0].clone()
     }
 
-    /// Whole seconds in the journal of the only run.
-    pub fn journal(&self) -> Vec<Value> {
-        let Some(run) = self.runs().pop() else { return Vec::new() };
-        let text = fs::read_to_string(run.join("journal.ndjson")).unwrap_or_default();
-        // The last line may be half written.
-        text.lines().skip(1).map_while(|line| serde_json::from_str(line).ok()).collect()
+    /// Seconds that the only run has written so far.
+    pub fn seconds(&self) -> Vec<Value> {
+        self.runs().pop().map(|run| seconds_in(&run)).unwrap_or_default()
     }
 }
 
@@ -383,6 +382,44 @@ pub fn count(value: &Value, pointer: &str) -> u64 {
 /// The record of a run.
 pub fn record(folder: &Path) -> Value {
     serde_json::from_slice(&fs::read(folder.join("run.json")).unwrap()).unwrap()
+}
+
+/// The file of a run's seconds.
+pub const SECONDS: &str = "seconds.ndjson.gz";
+
+/// The seconds in a run's folder, as far as they are written.
+pub fn seconds_in(folder: &Path) -> Vec<Value> {
+    // The last line may be half written.
+    let text = text_of(&folder.join(SECONDS));
+    let lines = text.lines().skip(1).map_while(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["second"].is_object()).collect()
+}
+
+/// What petal itself counted in each second of a run.
+pub fn timeline(folder: &Path) -> Vec<Value> {
+    seconds_in(folder).into_iter().map(|mut line| line["second"].take()).collect()
+}
+
+/// The text of a file, also of a compressed one, as far as it is there.
+pub fn text_of(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    if path.extension().is_none_or(|ending| ending != "gz") {
+        return String::from_utf8(bytes).unwrap();
+    }
+    let mut text = Vec::new();
+    // A file that grows has no end yet.
+    let _ = flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Writes a text, compressed if the file's name says so.
+pub fn write_text(path: &Path, text: &str) {
+    if path.extension().is_none_or(|ending| ending != "gz") {
+        return fs::write(path, text).unwrap();
+    }
+    let mut file = GzEncoder::new(File::create(path).unwrap(), Compression::fast());
+    file.write_all(text.as_bytes()).unwrap();
+    file.finish().unwrap();
 }
 
 /// Ids of a run's findings.

@@ -29,11 +29,11 @@ fn shared() -> Workplace {
     work
 }
 
-/// The stranger, who waits for a run's journal and then does this to its folder `$D` in `out`.
+/// The stranger, who waits for a run's seconds and then does this to its folder `$D` in `out`.
 fn stranger(work: &Workplace, body: &str) -> Child {
     let script = format!(
         "while :; do D=$(ls -d out/2*Z-* 2>/dev/null | head -1); \
-         [ -n \"$D\" ] && [ -s \"$D/journal.ndjson\" ] && break; sleep 0.05; done; {body}"
+         [ -n \"$D\" ] && [ -s \"$D/seconds.ndjson.gz\" ] && break; sleep 0.05; done; {body}"
     );
     let number = STRANGER.to_string();
     let mut command = Command::new("setpriv");

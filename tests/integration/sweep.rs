@@ -13,7 +13,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::server_postgres;
-use crate::support::{ControlGroup, Ended, Workplace, count, names, number, record};
+use crate::support::{
+    ControlGroup, Ended, SECONDS, Workplace, count, names, number, record, text_of, write_text,
+};
 
 /// Cells of a few milliseconds each.
 const SHORT: [&str; 6] = ["sweep", "--work-loop", "20", "--work-unit", "8", "--json"];
@@ -36,12 +38,10 @@ fn begun(work: &Workplace) -> Option<PathBuf> {
     found.first().map(|name| results.join(name))
 }
 
-/// Whether a cell is under way: its journal is begun right before its sessions are triggered.
+/// Whether a cell is under way: its seconds are begun right before its sessions are triggered.
 fn is_under_way(sweep: &Path) -> bool {
     let unfinished = names(sweep).into_iter().filter(|name| name.ends_with(".unfinished"));
-    unfinished
-        .map(|name| sweep.join(name).join("journal.ndjson"))
-        .any(|journal| fs::read_to_string(journal).is_ok_and(|text| text.contains('\n')))
+    unfinished.map(|name| text_of(&sweep.join(name).join(SECONDS))).any(|text| text.contains('\n'))
 }
 
 /// Number, repeat and folder of every cell, in the order of time.
@@ -581,7 +581,7 @@ fn a_pattern_for_all_results_reports_runs_and_sweeps_and_skips_the_rest() {
     let (empty, aborted) = (results.join("empty"), results.join("aborted"));
     fs::create_dir(&empty).unwrap();
     fs::create_dir(&aborted).unwrap();
-    fs::write(aborted.join("journal.ndjson"), "{\"format\": \"petal-jou").unwrap();
+    write_text(&aborted.join(SECONDS), "{\"format\": \"petal-sec");
     let text = |path: &Path| path.to_str().unwrap().to_owned();
     let all: Vec<String> = [&aborted, &empty, &run, &sweep].map(|path| text(path)).into();
     let ended = work.petal([&["report".to_owned()][..], &all].concat()).exits(0);

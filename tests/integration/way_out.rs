@@ -21,7 +21,7 @@ fn a_worker_that_does_not_hear_ends_at_the_second_signal_25_seconds_after_the_fi
     let work = Workplace::loaded(1, "8M");
     let mut run =
         work.petal(["run", "--run-time", "100", "--rate", "1", "--update-pct", "0"]).start();
-    run.until("a second of a run", || !work.journal().is_empty());
+    run.until("a second of a run", || !work.seconds().is_empty());
     signal(run.id(), Signal::STOP);
     signal(run.supervisor(), Signal::INT);
     run.until_it_says("another signal ends it at once");
@@ -36,7 +36,7 @@ fn a_mapped_file_that_cannot_be_read_is_named_when_the_kernel_ends_petal() {
     work.petal(load).exits(0);
     let run = ["run", "--run-time", "100", "--update-pct", "0", "--db", "lmdb:l"];
     let mut run = work.petal(run).start();
-    run.until("a second of a run", || !work.journal().is_empty());
+    run.until("a second of a run", || !work.seconds().is_empty());
     File::options().write(true).open(work.path("l/petal1.lmdb")).unwrap().set_len(1 << 16).unwrap();
     let ended = run.ends();
     assert_eq!(ended.code, None, "{}", ended.stderr);

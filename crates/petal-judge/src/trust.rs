@@ -34,7 +34,7 @@ pub(super) fn partial_record(run: &Run) -> Judgement {
     let because = run.details.rebuilt_because.unwrap_or(RebuiltBecause::NotWritten);
     warning(
         format!(
-            "{}: this is rebuilt from {} journaled seconds, and later seconds are missing",
+            "{}: this is rebuilt from its {} seconds, and later seconds are missing",
             because.words(),
             whole(run.details.timeline.len() as u64)
         ),

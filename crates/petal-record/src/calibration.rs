@@ -316,7 +316,7 @@ mod tests {
         let folder = RecordFolder::create(&out, "calibrate", time::OffsetDateTime::now_utc());
         keep(&folder.unwrap(), &kept_in, &interrupted).unwrap();
         fs::write(kept_in.join("broken.json"), "{").unwrap();
-        fs::write(kept_in.join("other.json"), r#"{"format":"petal-run/1"}"#).unwrap();
+        fs::write(kept_in.join("other.json"), r#"{"format":"petal-run/2"}"#).unwrap();
         let found = of_drives(&kept_in, &["wwid-1".to_owned()]);
         let months: Vec<&str> = found.iter().map(|(_, one)| &one.started_at[5..7]).collect();
         assert_eq!(months, ["03", "02", "01", "05"]);

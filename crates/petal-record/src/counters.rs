@@ -421,7 +421,7 @@ impl Wait {
         })
     }
 
-    fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.latencies = match (self.latencies.take(), &other.latencies) {
             (Some(mut mine), Some(theirs)) => {
                 mine.add(theirs);

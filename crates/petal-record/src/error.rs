@@ -12,7 +12,7 @@ pub enum RecordError {
     #[error("{} is there already, and is kept; name a file that is not there yet", path.display())]
     FileThere { path: PathBuf },
     #[error(
-        "{}: no petal run here (neither run.json nor journal.ndjson); name a folder that petal run or \
+        "{}: no petal run here (neither run.json nor seconds.ndjson.gz); name a folder that petal run or \
          petal sweep made",
         path.display()
     )]

@@ -5,18 +5,22 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use super::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
 use super::figures;
-use super::journal::{Journal, JournalLine, Opening};
+use super::input::Lines;
 use super::latency_log::LatencyLog;
 use super::os::{HostSeen, SecondSeen};
-use super::os_log::{OsLog, OsLogHeader};
 use super::replay::ReplayOf;
+use super::seconds::{self, Opening, SecondsFile, SecondsLine};
 use super::sweep::{Axis, Sweep, SweepCell, SweepPlan, Swept};
 use super::{
     EndpointShare, HookCall, HookValue, IntervalTotals, Ops, RecordFolder, Rows, Run, Second,
@@ -596,43 +600,52 @@ fn fill_os(details: &mut super::Details, timeline: &[Second]) {
     seen.whole.settle(seen.allowed_cpus.as_deref());
 }
 
-/// Writes the files of a run killed after `seconds`: a journal and a latency log, no `run.json`.
+/// Writes the files of a run killed after `seconds`: its seconds and a latency log, no `run.json`.
 pub fn killed_run(folder: &Path, seconds: u64) {
     let folder = RecordFolder::open(folder);
-    let mut journal = Journal::begin(&folder, &Opening::new(opening())).unwrap();
+    let mut file = SecondsFile::begin(&folder, &Opening::new(opening())).unwrap();
     let trigger = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_182_127);
     let mut log = LatencyLog::begin(&folder, trigger).unwrap();
-    let mut os_log = OsLog::begin(&folder, super::os::OWN_NAME, &OsLogHeader::default()).unwrap();
     let timeline = timeline(seconds);
     for (index, second) in timeline.iter().enumerate() {
         let totals = IntervalTotals::of(&timeline[..=index]);
         let by_kind = latencies(index as u64, &second.ops);
         let by_tag = by_kind.iter().map(|(kind, latencies)| (*kind, latencies));
         log.second(second.from_s, second.length_s, by_tag).unwrap();
-        let line = JournalLine {
-            second: second.clone(),
+        let line = SecondsLine {
+            second: Some(second.clone()),
+            os: Some(os_second(second, index as u64)),
             waits: waits(&totals),
             counters: counters(&totals),
-            errors: BTreeMap::new(),
-            sessions_lost: if index >= 2 { vec![lost()] } else { Vec::new() },
+            sessions_lost: if index == 2 { vec![lost()] } else { Vec::new() },
             petal_cpu_s: Some(totals.counted_s * 0.42),
             db_time_s: totals.counted_s * 7.9,
-            ..JournalLine::default()
+            ..SecondsLine::default()
         };
-        journal.second(line).unwrap();
-        let seen = os_second(second, index as u64);
-        os_log.append_now(Some(seen.from_s), &seen.interval).unwrap();
+        file.second(line).unwrap();
     }
 }
 
-/// The file of the operating system's seconds that a run leaves in its folder.
-pub fn os_log(folder: &Path, run: &Run) {
+/// Writes the files of a whole run.
+pub fn save(folder: &Path, run: &Run) {
     let folder = RecordFolder::open(folder);
-    let header = OsLogHeader::default();
-    let mut log = OsLog::begin(&folder, super::os::OWN_NAME, &header).unwrap();
-    for second in run.details.os.iter().flat_map(|seen| &seen.seconds) {
-        log.append_now(Some(second.from_s), &second.interval).unwrap();
-    }
+    super::save(&folder, run).unwrap();
+    seconds::save(&folder, run).unwrap();
+}
+
+/// The lines of a compressed file.
+pub fn lines(path: &Path) -> Vec<String> {
+    let mut lines = Lines::open(path, u64::MAX).unwrap();
+    let mut text = Vec::new();
+    while lines.next(&mut text).unwrap() > 0 {}
+    String::from_utf8(text).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Writes a compressed file of these lines.
+pub fn write_lines(path: &Path, lines: &[String]) {
+    let mut file = GzEncoder::new(File::create(path).unwrap(), Compression::default());
+    file.write_all((lines.join("\n") + "\n").as_bytes()).unwrap();
+    file.finish().unwrap();
 }
 
 fn lost() -> SessionLost {

@@ -205,7 +205,7 @@ mod tests {
     fn a_file_is_replaced_whole_and_no_draft_stays() {
         let out = tempfile::tempdir().unwrap();
         let folder = RecordFolder::open(out.path());
-        let content = |what: &str| format!("{{\"format\": \"petal-run/1\", \"x\": \"{what}\"}}");
+        let content = |what: &str| format!("{{\"format\": \"petal-run/2\", \"x\": \"{what}\"}}");
         for what in ["first", "second"] {
             folder.write_atomically("run.json", content(what).as_bytes()).unwrap();
         }

@@ -6,6 +6,8 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use flate2::bufread::GzDecoder;
+
 use super::RecordError;
 use petal_host::files;
 use petal_host::numbers::bytes;
@@ -47,22 +49,42 @@ fn too_large(path: &Path, bytes_max: u64) -> RecordError {
 }
 
 /// Lines of a regular file, each at most `line_bytes_max` long: a file of another kind, or a hole,
-/// may have no line ends.
+/// may have no line ends. A file whose name says so is decompressed.
 pub struct Lines {
-    reader: BufReader<File>,
+    reader: Box<dyn BufRead>,
     line_bytes_max: u64,
+}
+
+/// Whether the file of this name is compressed by gzip.
+pub(super) fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "gz")
 }
 
 impl Lines {
     pub fn open(path: &Path, line_bytes_max: u64) -> Result<Self, RecordError> {
-        Ok(Self { reader: BufReader::new(open(path)?), line_bytes_max })
+        let file = BufReader::new(open(path)?);
+        let reader: Box<dyn BufRead> = match is_compressed(path) {
+            true => Box::new(BufReader::new(GzDecoder::new(file))),
+            false => Box::new(file),
+        };
+        Ok(Self { reader, line_bytes_max })
     }
 
     /// Appends the next line with its line end, which a torn one lacks. Returns its length: 0 at
-    /// the end.
+    /// the end, also of a compressed file that was cut off or is damaged.
     pub fn next(&mut self, line: &mut Vec<u8>) -> io::Result<usize> {
-        self.reader.by_ref().take(self.line_bytes_max).read_until(b'\n', line)
+        let before = line.len();
+        match self.reader.by_ref().take(self.line_bytes_max).read_until(b'\n', line) {
+            Err(error) if is_cut(&error) => Ok(line.len() - before),
+            read => read,
+        }
     }
+}
+
+/// Whether compressed data end or are damaged here.
+fn is_cut(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
 }
 
 #[cfg(test)]

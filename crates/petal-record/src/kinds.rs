@@ -40,9 +40,8 @@ pub(super) fn too_many(run: &Run) -> Option<String> {
     let (summary, details) = (&run.summary, &run.details);
     let mut kinds = KindNames::default();
     let steady = summary.steady.iter().flat_map(|steady| steady.latency_us.keys());
-    let seconds = details.timeline.iter().flat_map(|second| second.latency_us.keys());
     let whole = summary.latency_us.keys().chain(summary.hot_latency_us.keys());
-    let names = whole.chain(steady).chain(details.histograms.keys()).chain(seconds);
+    let names = whole.chain(steady).chain(details.histograms.keys());
     names.for_each(|name| {
         kinds.take(name);
     });

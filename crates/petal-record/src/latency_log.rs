@@ -320,7 +320,8 @@ mod tests {
         let mut log =
             LatencyLog::begin(&RecordFolder::open(dir.path()), SystemTime::now()).unwrap();
         // /dev/full accepts no bytes: a real full disk.
-        log.file.file = Some(OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        log.file.file = Some(crate::ndjson::OpenFile::Plain(full));
         let latencies = filled(&[1000]);
         let error = log.second(0.0, 1.0, [("select", &latencies)]).unwrap_err().to_string();
         assert!(error.contains("latency.hlog") && error.contains("free some space"), "{error}");

@@ -1,5 +1,5 @@
-//! The record that a run leaves on disk: the versioned format `petal-run/1`, the journal that
-//! survives a kill, and the reader for both. Plain values; nothing here measures, judges or prints.
+//! The record that a run leaves on disk: the versioned format `petal-run/2`, the seconds, which
+//! survive a kill, and the reader for both. Plain values; nothing here measures, judges or prints.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
@@ -25,8 +25,6 @@ pub mod headline;
 pub mod input;
 pub mod interference;
 mod interval;
-pub mod journal;
-pub mod journal_follow;
 mod kinds;
 pub mod latency_log;
 pub mod ledger;
@@ -44,6 +42,8 @@ pub mod plain_csv;
 pub mod profile;
 mod rebuild;
 pub mod replay;
+pub mod seconds;
+pub mod seconds_follow;
 pub mod server_report;
 pub mod server_settings;
 pub mod server_work;
@@ -81,7 +81,7 @@ use petal_host::os::{CpuShare, DeviceCounts};
 use petal_settings::GivenParameter;
 use petal_workload::op::Kind;
 
-pub const FORMAT: &str = "petal-run/1";
+pub const FORMAT: &str = "petal-run/2";
 /// Two clocks that time the same work differ by at most this share.
 const TIME_SLACK_SHARE: f64 = 0.05;
 
@@ -370,6 +370,8 @@ pub struct Details {
     /// Rows of each schema in use, SCALE in blocks.
     pub active_rows: u64,
     pub settled: Option<Settled>,
+    /// The seconds, which [`seconds`] keeps and `run.json` leaves out.
+    #[serde(skip)]
     pub timeline: Vec<Second>,
     /// Counter deltas over the whole run, summed over endpoints.
     pub io: IoCounts,
@@ -429,7 +431,7 @@ pub struct Details {
     pub counter_resets: Vec<String>,
     /// Blocks with other content than was written there, in the engine's words.
     pub bad_blocks: Vec<String>,
-    /// True if there was no whole run.json and the record was rebuilt from the journal.
+    /// True if there was no whole run.json and the record was rebuilt from the seconds.
     pub rebuilt: bool,
     /// Reason for the rebuild; null for a record that was not rebuilt.
     pub rebuilt_because: Option<RebuiltBecause>,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::os_figures::OsFigures;
 use super::{
     Details, FORMAT, IntervalTotals, RebuiltBecause, RecordError, RecordFolder, Run, Summary,
-    format, input, journal, kinds, rebuild,
+    format, input, kinds, os, rebuild, seconds,
 };
 use crate::counters::IoCounts;
 use petal_host::host::HostFacts;
@@ -22,11 +22,11 @@ pub fn save(folder: &RecordFolder, run: &Run) -> Result<PathBuf, RecordError> {
 
 /// Whether a run left its record in this folder, whole or cut off.
 pub fn is_one(path: &Path) -> bool {
-    path.join(NAME).is_file() || path.join(journal::NAME).is_file()
+    path.join(NAME).is_file() || path.join(seconds::NAME).is_file()
 }
 
 /// Reads the record of a run, by its folder or by the path of its `run.json`. If petal was killed,
-/// or `run.json` cannot be read, the journal gives an interrupted run, marked
+/// or `run.json` cannot be read, the seconds give an interrupted run, marked
 /// [`super::Details::rebuilt`], without findings: the caller judges it again.
 pub fn load(path: &Path) -> Result<Run, RecordError> {
     let is_folder =
@@ -34,7 +34,10 @@ pub fn load(path: &Path) -> Result<Run, RecordError> {
     let folder = if is_folder { Some(path) } else { path.parent() };
     let mut run = if is_folder { in_folder(path) } else { whole(path) }?;
     if let Some(folder) = folder {
-        super::os::attach(folder, &mut run);
+        if !run.details.rebuilt {
+            os::attach(folder, &mut run);
+        }
+        os::attach_server(folder, &mut run);
     }
     // Records of killed runs have the sums for these figures.
     if run.summary.os.is_none() {
@@ -86,12 +89,12 @@ pub fn folder_of(path: &Path) -> RecordFolder {
 }
 
 fn in_folder(path: &Path) -> Result<Run, RecordError> {
-    let (run_path, journal_path) = (path.join(NAME), path.join(journal::NAME));
+    let (run_path, seconds_path) = (path.join(NAME), path.join(seconds::NAME));
     let is_there =
         |path: &Path| path.try_exists().map_err(|error| RecordError::io("look for", path, error));
-    match (is_there(&run_path)?, is_there(&journal_path)?) {
-        (true, has_journal) => whole(&run_path).or_else(|error| match error {
-            RecordError::Damaged { .. } if has_journal => {
+    match (is_there(&run_path)?, is_there(&seconds_path)?) {
+        (true, has_seconds) => whole(&run_path).or_else(|error| match error {
+            RecordError::Damaged { .. } if has_seconds => {
                 let mut run = rebuild::from_folder(path, RebuiltBecause::Damaged)?;
                 run.details.gaps.push(error.to_string());
                 Ok(run)
@@ -132,8 +135,8 @@ mod tests {
     fn a_saved_run_is_loaded_by_folder_or_by_file() {
         let dir = tempfile::tempdir().unwrap();
         let run = fixture::mixed_run();
-        let path = save(&RecordFolder::open(dir.path()), &run).unwrap();
-        for place in [dir.path(), path.as_path()] {
+        fixture::save(dir.path(), &run);
+        for place in [dir.path(), &dir.path().join(NAME)] {
             let loaded = load(place).unwrap();
             assert_eq!(loaded.summary.seed, run.summary.seed, "a seed uses all 64 bits");
             assert_eq!(
@@ -147,7 +150,7 @@ mod tests {
     fn a_brief_run_has_the_headline_of_the_whole_one() {
         let dir = tempfile::tempdir().unwrap();
         let mut run = fixture::mixed_run();
-        save(&RecordFolder::open(dir.path()), &run).unwrap();
+        fixture::save(dir.path(), &run);
         let whole = load(dir.path()).unwrap();
         assert_eq!(load_brief(dir.path()).unwrap(), whole, "it was not judged");
         run.summary.headline = Some(Default::default());
@@ -192,30 +195,29 @@ mod tests {
     fn a_last_second_without_counters_leaves_those_of_the_seconds_before() {
         let dir = tempfile::tempdir().unwrap();
         fixture::killed_run(dir.path(), SECONDS);
-        let path = dir.path().join(journal::NAME);
-        let mut lines: Vec<serde_json::Value> = fs::read_to_string(&path)
-            .unwrap()
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
+        let path = dir.path().join(seconds::NAME);
+        let lines = fixture::lines(&path);
+        let parsed = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+        let mut lines: Vec<serde_json::Value> = parsed.collect();
         // As a run ends: a stretch of a tenth of a second, and no counters.
         let mut stretch = lines.last().unwrap().clone();
         stretch["second"]["from_s"] = 5.0.into();
         stretch["second"]["length_s"] = 0.1.into();
         stretch["second"]["io"] = serde_json::Value::Null;
         stretch["second"]["device"] = serde_json::Value::Null;
+        stretch["os"] = serde_json::Value::Null;
         stretch["counters"]["page_cache_misses"] = 1_u64.into();
         lines.push(stretch);
         let whole = load(dir.path()).unwrap();
         for uncounted in [false, true] {
             lines.last_mut().unwrap()["uncounted"] = uncounted.into();
-            let text: Vec<String> = lines.iter().map(|line| line.to_string() + "\n").collect();
-            fs::write(&path, text.concat()).unwrap();
+            let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
+            fixture::write_lines(&path, &text);
             let run = load(dir.path()).unwrap();
-            let seconds = &run.details.timeline;
-            assert_eq!(seconds.len() as u64, SECONDS + 1);
+            let timeline = &run.details.timeline;
+            assert_eq!(timeline.len() as u64, SECONDS + 1);
             let sum = |count: fn(&crate::counters::IoCounts) -> Option<u64>| {
-                seconds.iter().filter_map(|second| count(second.io.as_ref()?)).sum::<u64>()
+                timeline.iter().filter_map(|second| count(second.io.as_ref()?)).sum::<u64>()
             };
             assert_eq!(run.details.io, whole.details.io);
             assert_eq!(
@@ -248,10 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_run_json_falls_back_to_the_journal() {
+    fn a_damaged_run_json_falls_back_to_the_seconds() {
         let dir = tempfile::tempdir().unwrap();
         fixture::killed_run(dir.path(), SECONDS);
-        fs::write(dir.path().join(NAME), b"{\"format\": \"petal-run/1\", \"sta").unwrap();
+        fs::write(dir.path().join(NAME), b"{\"format\": \"petal-run/2\", \"sta").unwrap();
         let run = load(dir.path()).unwrap();
         assert_eq!(run.details.rebuilt_because, Some(RebuiltBecause::Damaged));
         assert!(run.details.gaps.iter().any(|gap| gap.contains("run.json cannot be read")));
@@ -262,13 +264,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let message = |path: &Path| load(path).unwrap_err().to_string();
         let empty = message(dir.path());
-        assert!(empty.contains("neither run.json nor journal.ndjson"), "{empty}");
+        assert!(empty.contains("neither run.json nor seconds.ndjson.gz"), "{empty}");
         let missing = message(&dir.path().join("nowhere"));
         assert!(missing.contains("nowhere") && missing.contains("No such file"), "{missing}");
         for (text, expected) in [
             (
-                "{\"format\": \"petal-run/2\"}",
-                "\"petal-run/2\", and this petal reads \"petal-run/1\"",
+                "{\"format\": \"petal-run/1\"}",
+                "\"petal-run/1\", and this petal reads \"petal-run/2\"",
             ),
             ("{\"results\": []}", "it has no \"format\""),
             ("not json", "cannot be read as the record of a run"),
@@ -280,56 +282,75 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_of_another_format_is_refused() {
+    fn seconds_of_another_format_are_refused() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join(journal::NAME), "{\"format\": \"petal-journal/9\"}\n").unwrap();
+        let line = "{\"format\": \"petal-seconds/9\"}".to_owned();
+        fixture::write_lines(&dir.path().join(seconds::NAME), &[line]);
         let message = load(dir.path()).unwrap_err().to_string();
-        assert!(message.contains("petal-journal/9"), "{message}");
+        assert!(message.contains("petal-seconds/9"), "{message}");
+    }
+
+    #[test]
+    fn a_whole_record_is_read_back_with_its_seconds_or_says_that_they_are_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = fixture::mixed_run();
+        fixture::save(dir.path(), &run);
+        let read = load(dir.path()).unwrap();
+        assert_eq!(read.details.timeline, run.details.timeline);
+        let mut seen = run.details.os.clone().unwrap().seconds;
+        seen.iter_mut().for_each(|second| second.interval.cpus.each.clear());
+        assert_eq!(read.details.os.unwrap().seconds, seen);
+        assert_eq!(read.details.gaps, run.details.gaps);
+        fs::remove_file(dir.path().join(seconds::NAME)).unwrap();
+        let without = load(dir.path()).unwrap();
+        assert_eq!(without.summary, run.summary);
+        assert!(without.details.gaps.last().unwrap().contains("no seconds"));
     }
 
     /// Records of the past, kept for ever: each later petal reads the records of every earlier one.
     #[test]
     fn old_records_stay_readable() {
         let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/records");
-        let whole = load(&records.join("petal-run-1")).unwrap();
+        let whole = load(&records.join("petal-run-2")).unwrap();
         assert_eq!((whole.summary.status, whole.summary.ops.total), (Status::Complete, 5535));
         assert_eq!(whole.details.timeline.len(), 6);
         assert!(!whole.details.rebuilt);
-        let killed = load(&records.join("petal-journal-1")).unwrap();
+        let killed = load(&records.join("petal-seconds-1")).unwrap();
         assert_eq!((killed.summary.status, killed.summary.ops.total), (Status::Interrupted, 2740));
         assert_eq!(killed.summary.latency_us["update"].count, killed.summary.ops.update);
         assert_eq!(killed.details.timeline.len(), 3);
-        let cut = |gap: &String| gap.contains("line 5 of the journal is cut off");
+        let cut = |gap: &String| gap.contains("line 5 of the seconds is cut off");
         assert!(killed.details.gaps.iter().any(cut), "{:?}", killed.details.gaps);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn a_journal_cut_at_any_byte_loads_or_says_why(at in 0.0f64..1.0, hlog_at in 0.0f64..1.0) {
+        fn seconds_cut_at_any_byte_load_or_say_why(at in 0.0f64..1.0, hlog_at in 0.0f64..1.0) {
             let dir = tempfile::tempdir().unwrap();
             fixture::killed_run(dir.path(), 3);
             let cut = |name: &str, at: f64| {
                 let text = fs::read(dir.path().join(name)).unwrap();
-                let kept = text[..(text.len() as f64 * at) as usize].to_vec();
-                fs::write(dir.path().join(name), &kept).unwrap();
-                (text, kept)
+                fs::write(dir.path().join(name), &text[..(text.len() as f64 * at) as usize]).unwrap();
             };
-            let (text, kept) = cut(journal::NAME, at);
+            let path = dir.path().join(seconds::NAME);
+            let lines = fixture::lines(&path);
+            cut(seconds::NAME, at);
             cut(latency_log::NAME, hlog_at);
-            let first_line = text.iter().position(|&byte| byte == b'\n').unwrap();
+            let kept = fixture::lines(&path);
+            let whole = kept.iter().zip(&lines).filter(|(kept, whole)| kept == whole).count();
             match load(dir.path()) {
                 Ok(run) => {
-                    let ends = kept.iter().filter(|&&byte| byte == b'\n').count();
-                    let seconds = run.details.timeline.len();
-                    prop_assert!(seconds == ends.saturating_sub(1) || seconds == ends);
+                    prop_assert_eq!(run.details.timeline.len() + 1, whole);
+                    let is_said = run.details.gaps.iter().any(|gap| gap.contains("is cut off"));
+                    prop_assert!(kept.len() == whole || is_said);
                     prop_assert!(run.details.rebuilt);
                     let sum: u64 = run.details.timeline.iter().map(|s| s.ops.total).sum();
                     prop_assert_eq!(run.summary.ops.total, sum);
                 }
                 Err(error) => {
-                    prop_assert!(kept.len() < first_line, "{} at {}", error, kept.len());
-                    prop_assert!(error.to_string().contains("journal.ndjson"));
+                    prop_assert!(whole == 0, "{} with {} lines", error, whole);
+                    prop_assert!(error.to_string().contains(seconds::NAME));
                 }
             }
         }

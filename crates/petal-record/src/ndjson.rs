@@ -4,24 +4,51 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::input::Lines;
+use super::input::{self, Lines};
 use super::{RecordError, RecordFolder, format};
 
 /// The longest line that is read: a file of another kind may have no line ends.
 pub(super) const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// A file that grows by appends.
+/// A file that grows by appends. It is compressed if its name says so; each append can be read when
+/// it is done.
 #[derive(Debug)]
 pub(super) struct AppendedFile {
     path: PathBuf,
     /// None after an error: a full disk is reported once, and the run goes on.
-    pub(super) file: Option<File>,
+    pub(super) file: Option<OpenFile>,
+}
+
+#[derive(Debug)]
+pub(super) enum OpenFile {
+    Plain(File),
+    Compressed(Box<GzEncoder<File>>),
+}
+
+impl OpenFile {
+    fn of(path: &Path, file: File) -> Self {
+        match input::is_compressed(path) {
+            true => Self::Compressed(Box::new(GzEncoder::new(file, Compression::default()))),
+            false => Self::Plain(file),
+        }
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let file: &mut dyn Write = match self {
+            Self::Plain(file) => file,
+            Self::Compressed(file) => file.as_mut(),
+        };
+        file.write_all(bytes)?;
+        file.flush()
+    }
 }
 
 impl AppendedFile {
@@ -29,7 +56,7 @@ impl AppendedFile {
     pub fn create(folder: &RecordFolder, name: &OsStr) -> Result<Self, RecordError> {
         let path = folder.path().join(name);
         match folder.opened().and_then(|folder| folder.create(name)) {
-            Ok(file) => Ok(Self { path, file: Some(file) }),
+            Ok(file) => Ok(Self { file: Some(OpenFile::of(&path, file)), path }),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 Err(RecordError::FileThere { path })
             }
@@ -44,7 +71,7 @@ impl AppendedFile {
     ) -> Result<(), RecordError> {
         let Some(file) = &mut self.file else { return Ok(()) };
         let written = encode(&self.path).and_then(|bytes| {
-            let written = file.write_all(&bytes).and_then(|()| file.flush());
+            let written = file.append(&bytes);
             written.map_err(|source| RecordError::io("append to", &self.path, source))
         });
         if written.is_err() {
@@ -77,6 +104,11 @@ impl LinesFile {
     /// Appends a value. An error is returned once; later calls do nothing.
     pub fn append<T: Serialize>(&mut self, value: &T) -> Result<(), RecordError> {
         self.file.append(|path| encoded(path, self.what, value))
+    }
+
+    #[cfg(test)]
+    pub fn append_text(&mut self, text: &str) -> Result<(), RecordError> {
+        self.file.append(|_| Ok(text.as_bytes().to_vec()))
     }
 }
 
@@ -124,11 +156,14 @@ mod tests {
     #[test]
     fn an_error_is_reported_once_and_then_it_is_quiet() {
         // /dev/full accepts no bytes: a real full disk.
-        let file = File::options().write(true).open("/dev/full").ok();
-        let file = AppendedFile { path: "journal.ndjson".into(), file };
-        let mut lines = LinesFile { file, what: "a line" };
-        let error = lines.append(&1).unwrap_err().to_string();
-        assert!(error.contains("journal.ndjson") && error.contains("free some space"), "{error}");
-        assert!(lines.append(&1).is_ok());
+        for name in ["os.ndjson", "seconds.ndjson.gz"] {
+            let file = File::options().write(true).open("/dev/full").unwrap();
+            let path = Path::new(name);
+            let file = AppendedFile { path: path.into(), file: Some(OpenFile::of(path, file)) };
+            let mut lines = LinesFile { file, what: "a line" };
+            let error = lines.append(&1).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains("free some space"), "{error}");
+            assert!(lines.append(&1).is_ok());
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! A host's operating system during a run: totals for the record, and the seconds, which have a
-//! separate file next to it ([`super::os_log`]).
+//! A host's operating system during a run: totals for the record, and the seconds: those of petal's host
+//! in [`seconds`], those of the database's host in their own file ([`super::os_log`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,12 +7,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::os_log::{self, OsLogHeader};
-use super::{RecordError, Run};
+use super::{Run, os_merge, seconds};
 use petal_host::host::HostFacts;
 use petal_host::os::{GroupLimit, OsInterval, Whole};
 
-/// The seconds that petal saw itself, in a run's folder.
-pub const OWN_NAME: &str = "os.ndjson";
 /// The seconds of the database's host, as `petal os` recorded them there.
 pub const SERVER_NAME: &str = "os-server.ndjson";
 
@@ -56,7 +54,7 @@ pub struct HostSeen {
 }
 
 /// Counts between two samples.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SecondSeen {
     /// Start of the interval, in seconds since the trigger.
     pub from_s: f64,
@@ -162,39 +160,36 @@ pub(super) fn covers(sum: &OsInterval, seconds: f64) -> bool {
     sum.seconds >= seconds * (1.0 - MISSING_SHARE_MAX)
 }
 
-/// Reads the seconds from the file next to a record. A damaged file leaves a gap.
+/// Reads the seconds next to a whole record. A damaged file leaves a gap.
 pub(super) fn attach(folder: &Path, run: &mut Run) {
-    let details = &mut run.details;
-    for (name, seen) in [(OWN_NAME, &mut details.os), (SERVER_NAME, &mut details.server_os)] {
-        let path = folder.join(name);
-        let Some(seen) = seen.as_mut().filter(|_| path.exists()) else { continue };
-        match seconds(&path) {
-            Ok(seconds) => seen.seconds = seconds,
-            Err(error) => details.gaps.push(format!("no seconds of the operating system: {error}")),
+    match seconds::read(&folder.join(seconds::NAME)) {
+        Ok(read) => {
+            let cut = read.torn.then(|| "they end with a line that is cut off".to_owned());
+            let gaps = [read.gap, cut].into_iter().flatten();
+            run.details.gaps.extend(gaps.map(|why| format!("not all seconds are known: {why}")));
+            run.details.timeline = read.seconds;
+            if let Some(seen) = &mut run.details.os {
+                seen.seconds = read.os_seconds;
+            }
         }
+        Err(error) => run.details.gaps.push(format!("no seconds: {error}")),
     }
 }
 
-/// Reads the seconds of a run from their file.
-pub fn seconds(path: &Path) -> Result<Vec<SecondSeen>, RecordError> {
-    let mut seconds = Vec::new();
-    os_log::read(path, |_, line| {
+/// Reads the seconds of the database's host, from the file that was merged.
+pub(super) fn attach_server(folder: &Path, run: &mut Run) {
+    let details = &mut run.details;
+    let path = folder.join(SERVER_NAME);
+    let Some(seen) = details.server_os.as_mut().filter(|_| path.exists()) else { return };
+    let read = os_log::read(&path, |_, line| {
         if let Some(from_s) = line.from_s {
             let mut interval = line.interval;
-            // Single processors of a second are only for readers of the file.
             interval.cpus.each = Vec::new();
-            seconds.push(SecondSeen { from_s, interval });
+            seen.seconds.push(SecondSeen { from_s, interval });
         }
-    })?;
-    Ok(seconds)
-}
-
-/// Adds up the totals of a killed run from the file of its seconds.
-pub(super) fn rebuild(folder: &Path, run: &mut Run) {
-    let Some(seen) = &mut run.details.os else { return };
-    let mut whole = Whole::default();
-    // Without the file nothing is known; attaching the seconds reports the reason.
-    let _ = os_log::read(&folder.join(OWN_NAME), |_, line| whole.add(&line.interval));
-    whole.settle(seen.allowed_cpus.as_deref());
-    seen.whole = whole;
+    });
+    os_merge::fill_rows(&mut details.timeline, seen);
+    if let Err(error) = read {
+        details.gaps.push(format!("no seconds of the database's host: {error}"));
+    }
 }

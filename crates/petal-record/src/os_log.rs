@@ -1,6 +1,6 @@
 //! `petal-os/1`: observations of a host's operating system, a line a second ([`super::ndjson`]).
-//! `petal os` writes it on its own, a run as `os.ndjson` in its folder. The first line describes
-//! the host.
+//! `petal os` writes it on the database's host, and a run keeps those of its time. The first line
+//! describes the host.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -145,8 +145,12 @@ mod tests {
         let schema = include_str!("../../../docs/petal-os.schema.json");
         let schema = jsonschema::draft202012::new(&serde_json::from_str(schema).unwrap()).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        crate::fixture::killed_run(dir.path(), 3);
-        let path = dir.path().join(crate::os::OWN_NAME);
+        let folder = RecordFolder::open(dir.path());
+        let mut log = OsLog::begin(&folder, "os", &OsLogHeader::default()).unwrap();
+        for second in &crate::fixture::mixed_run().details.os.unwrap().seconds[..3] {
+            log.append_now(Some(second.from_s), &second.interval).unwrap();
+        }
+        let path = dir.path().join("os");
         let (all, _) = lines(&path);
         assert_eq!(all.len(), 3);
         let text = fs::read_to_string(path).unwrap();
@@ -176,7 +180,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for (text, word) in [
             ("", "petal os"),
-            ("{\"format\":\"petal-run/1\"}\n", "petal-run/1"),
+            ("{\"format\":\"petal-run/2\"}\n", "petal-run/2"),
             ("sar 12:00 AM\n", "petal os"),
         ] {
             let path = dir.path().join("other");

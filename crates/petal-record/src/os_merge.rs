@@ -13,7 +13,7 @@ use super::moment::{after, stamp};
 use super::os::{self, HostSeen, SERVER_NAME, SecondSeen};
 use super::os_figures::OsFigures;
 use super::os_log::{self, OsLogHeader, OsLogLine};
-use super::{IntervalTotals, RecordError, RecordFolder, Run};
+use super::{IntervalTotals, RecordError, RecordFolder, Run, Second};
 use petal_host::os::{OsInterval, Whole};
 
 /// Seconds before the run that are kept, to judge whether the host was idle.
@@ -262,13 +262,18 @@ impl SortedLines {
     }
 }
 
-/// Sets the record's figures of the database's host.
-fn fill(run: &mut Run, seen: &HostSeen, is_whole: bool) {
-    for row in &mut run.details.timeline {
+/// Sets the seconds' figures of the database's host.
+pub(super) fn fill_rows(rows: &mut [Second], seen: &HostSeen) {
+    for row in rows {
         let interval = seen.second(row.from_s, row.length_s);
         row.cpu = interval.and_then(OsInterval::cpu);
         row.device = interval.and_then(OsInterval::device);
     }
+}
+
+/// Sets the record's figures of the database's host.
+fn fill(run: &mut Run, seen: &HostSeen, is_whole: bool) {
+    fill_rows(&mut run.details.timeline, seen);
     run.summary.cpu = seen.whole.sum.cpu();
     run.details.device = seen.whole.sum.device().filter(|_| is_whole);
     let seconds = run.summary.elapsed_s;

@@ -71,7 +71,7 @@ fn is_table_of_runs(heading: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with("started_at,elapsed_s,active_bytes"))
 }
 
-/// `petal-run` of `{"format": "petal-run/1"`.
+/// `petal-run` of `{"format": "petal-run/2"`.
 fn json_format(head: &str) -> Option<String> {
     let format = head.trim_start().strip_prefix('{')?.trim_start().strip_prefix("\"format\"")?;
     let format = format.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
@@ -200,7 +200,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     const OWN: [&str; 10] = [
-        "{\n  \"format\": \"petal-run/1\",\n  \"x\": 1}\n",
+        "{\n  \"format\": \"petal-run/2\",\n  \"x\": 1}\n",
         "{\"format\":\"petal-os/1\"}\n{}\n",
         "<!doctype html>\n<meta name=\"generator\" content=\"petal 0.1.0\">\n",
         "<svg xmlns=\"http://www.w3.org/2000/svg\" data-generator=\"petal\" width=\"1\"></svg>",

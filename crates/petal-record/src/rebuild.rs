@@ -1,5 +1,5 @@
-//! The record of a run that petal could not finish, from its journal and its latency log: every
-//! figure covers the journaled seconds, and a figure that is not in them is unknown.
+//! The record of a run that petal could not finish, from its seconds and its latency log: every
+//! figure covers these seconds, and a figure that is not in them is unknown.
 
 use std::path::Path;
 
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::FactsProof;
 use super::figures;
-use super::journal::{self, CountedSeconds, JournalLine};
 use super::latency_log;
+use super::seconds::{self, CountedSeconds, SecondsLine};
 use super::{CountedUntil, IntervalTotals, LayerSeconds, RecordError, Run, Second, Status, Steady};
 use petal_host::os::DeviceCounts;
 
 /// Figures that are only known at the end of a run.
-const NOT_JOURNALED: &str = "percentiles of waits, I/O by kind of file, endpoints, hooks and the \
-                             size of the data afterwards are not in a journal";
+const NOT_EACH_SECOND: &str = "percentiles of waits, I/O by kind of file, endpoints, hooks and the \
+                               size of the data afterwards are not in the seconds";
 
-/// Reason why a run is known only from its journal.
+/// Reason why a run is known only from its seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RebuiltBecause {
@@ -56,24 +56,28 @@ impl Run {
 }
 
 pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run, RecordError> {
-    let read = journal::read(&folder.join(journal::NAME))?;
+    let read = seconds::read(&folder.join(seconds::NAME))?;
     let mut run = read.opening.run;
     run.summary.status = Status::Interrupted;
     run.details.rebuilt = true;
     run.details.rebuilt_because = Some(because);
-    run.details.gaps.push(NOT_JOURNALED.to_owned());
+    run.details.gaps.push(NOT_EACH_SECOND.to_owned());
     if read.torn {
         let line = read.seconds.len() + 2;
         run.details.gaps.push(format!(
-            "line {line} of the journal is cut off or damaged: it and all later lines are left out"
+            "line {line} of the seconds is cut off or damaged: it and all later lines are left out"
         ));
     }
     if let Some(why) = read.gap {
         run.details
             .gaps
-            .push(format!("the journal is of no petal: {why}; the others are left out"));
+            .push(format!("the seconds are of no petal: {why}; the others are left out"));
     }
-    super::os::rebuild(folder, &mut run);
+    if let Some(seen) = &mut run.details.os {
+        let mut whole = read.os;
+        whole.settle(seen.allowed_cpus.as_deref());
+        (seen.whole, seen.seconds) = (whole, read.os_seconds);
+    }
     run.summary.sessions_lost = read.sessions_lost;
     if !read.changes.is_empty() {
         run.details.keep_facts(FactsProof { changes: read.changes, ..FactsProof::default() });
@@ -96,7 +100,7 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
             *sum = sum.plus_without_percentiles(latency);
         }
     }
-    fill_steady(&mut run, &folder.join(journal::NAME), &log);
+    fill_steady(&mut run, &folder.join(seconds::NAME), &log);
     Ok(run)
 }
 
@@ -106,7 +110,7 @@ fn fill_totals(
     run: &mut Run,
     mut totals: IntervalTotals,
     timeline: Vec<Second>,
-    last: Option<JournalLine>,
+    last: Option<SecondsLine>,
     counted: Option<CountedSeconds>,
 ) {
     let of_s = run.summary.elapsed_s;
@@ -150,7 +154,7 @@ fn watched_device(run: &Run) -> Option<DeviceCounts> {
     seen.whole.sum.device()
 }
 
-fn fill_steady(run: &mut Run, journal: &Path, log: &Path) {
+fn fill_steady(run: &mut Run, kept: &Path, log: &Path) {
     let lost = u32::try_from(run.summary.sessions_lost.len()).unwrap_or(u32::MAX);
     let surviving = run.summary.sessions.saturating_sub(lost);
     let warm_up_s = run.summary.setting_number("warm_up").unwrap_or(0.0);
@@ -165,7 +169,7 @@ fn fill_steady(run: &mut Run, journal: &Path, log: &Path) {
     let steady = Steady { per_second, ..Steady::of((from_s, to_s), &latencies) };
     let steady = run.summary.steady.insert(steady);
     // Without the counters at its bounds the window's totals are unknown.
-    let Ok(Some(between)) = journal::between(journal, (from_s, to_s)) else { return };
+    let Ok(Some(between)) = seconds::between(kept, (from_s, to_s)) else { return };
     let totals = IntervalTotals {
         counted_s: to_s - from_s,
         io: seconds.io,

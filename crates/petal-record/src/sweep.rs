@@ -570,7 +570,7 @@ mod tests {
         // One that is in the index, and one that is not yet.
         run_cell(dir.path(), &plan, 2, 2);
         for cell in [&before.cells[0].folder, "cell002-sessions2-r2"] {
-            fs::write(dir.path().join(cell).join("run.json"), b"{\"format\": \"petal-run/1\"")
+            fs::write(dir.path().join(cell).join("run.json"), b"{\"format\": \"petal-run/2\"")
                 .unwrap();
         }
         for _ in 0..2 {

@@ -130,7 +130,7 @@ fn in_folder(write: impl FnOnce(&RecordFolder) -> Vec<PathBuf>) {
 #[test]
 fn texts_of_a_record_do_nothing_in_its_reports() {
     in_folder(|folder| write_all(folder, &run()).unwrap());
-    // A run that was rebuilt from its journal has other texts.
+    // A run that was rebuilt from its seconds has other texts.
     let mut rebuilt = run();
     rebuilt.details.rebuilt = true;
     rebuilt.summary.findings = petal_judge::judge(&rebuilt);

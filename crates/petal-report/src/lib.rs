@@ -162,12 +162,13 @@ fn made<E: std::fmt::Display>(
     text.map_err(|cause| RecordError::encode(what, &folder.path().join(name), &cause))
 }
 
-/// Reads a record for reporting. A record that was rebuilt from a journal is judged here, because
+/// Reads a record for reporting. A record that was rebuilt from its seconds is judged here, because
 /// the killed petal could not do it.
 pub fn load(path: &Path) -> Result<Run, RecordError> {
     let mut run = record::load(path)?;
-    if run.details.rebuilt {
-        petal_judge::conclude(&mut run);
+    match run.details.rebuilt {
+        true => petal_judge::conclude(&mut run),
+        false => petal_judge::tell_gaps(&mut run),
     }
     Ok(run)
 }
@@ -184,8 +185,7 @@ mod tests {
         let folder = RecordFolder::open(dir.path());
         let mut run = fixture::mixed_run();
         run.summary.findings = petal_judge::judge(&run);
-        record::save(&folder, &run).unwrap();
-        fixture::os_log(dir.path(), &run);
+        fixture::save(dir.path(), &run);
         let paths = write_all(&folder, &run).unwrap();
         let first: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
         paths.iter().for_each(|path| fs::remove_file(path).unwrap());

@@ -12,8 +12,8 @@ use crate::runner::experiments::thread_ns;
 use crate::runner::noted_progress;
 use petal_judge::next_cell::{self, CellReading, runs_most};
 use petal_judge::petals::Petals;
-use petal_record::journal_follow::JournalFollower;
 use petal_record::observation::Observation;
+use petal_record::seconds_follow::SecondsFollower;
 use petal_record::sweep::{self, CellFailure, CellRun, SweepCell, Swept};
 use petal_record::sweep_order::{Pace, left};
 use petal_record::{self as record, RecordError, RecordFolder, Run, Second, moment};
@@ -96,7 +96,7 @@ impl LiveState {
     }
 }
 
-/// Work without a journal, such as a calibration, by the progress that it notes.
+/// Work without a file of seconds, such as a calibration, by the progress that it notes.
 pub struct LiveNoted {
     pub folder: PathBuf,
     /// The newest phase in words.
@@ -151,7 +151,7 @@ impl FolderReader {
 /// A run, from the start of its folder to its end.
 pub struct LiveRun {
     pub folder: PathBuf,
-    journal: JournalFollower,
+    follower: SecondsFollower,
     /// The newest seconds.
     pub seconds: VecDeque<Second>,
     /// The record so far, judged, or the whole record at the end. None before the first judgement.
@@ -165,7 +165,7 @@ impl LiveRun {
     pub fn open(folder: &Path) -> Self {
         Self {
             folder: folder.to_owned(),
-            journal: JournalFollower::new(folder),
+            follower: SecondsFollower::new(folder),
             seconds: VecDeque::new(),
             judged: None,
             version: 0,
@@ -176,7 +176,7 @@ impl LiveRun {
 
     /// The run as known so far: judged, or before its trigger; None before it has a record.
     pub fn known(&self) -> Option<&Run> {
-        self.judged.as_ref().or(self.journal.opening())
+        self.judged.as_ref().or(self.follower.opening())
     }
 
     /// Seconds from the trigger to the end of the newest second.
@@ -186,7 +186,7 @@ impl LiveRun {
 
     /// The planned time that is left; None if the run ends by its work, or did not begin.
     pub fn left(&self) -> Option<Duration> {
-        let run = self.journal.opening()?;
+        let run = self.follower.opening()?;
         let is_by_time = run.summary.setting_number("work_loop").is_none_or(|ops| ops == 0.0);
         let planned_s = run.summary.setting_number("run_time").filter(|_| is_by_time)?;
         Some(duration(planned_s - self.elapsed_s()))
@@ -197,7 +197,7 @@ impl LiveRun {
         // Before the read: whatever was written until then is read.
         let is_live = RecordFolder::open(&self.folder).is_live();
         loop {
-            let new = self.journal.read()?;
+            let new = self.follower.read()?;
             self.seconds.extend(new.seconds);
             let past = self.seconds.len().saturating_sub(SECONDS_MAX);
             self.seconds.drain(..past);
@@ -213,11 +213,11 @@ impl LiveRun {
         Ok(())
     }
 
-    /// Follows the first share of a run of several hosts, which has no journal until they are merged.
+    /// Follows the first share of a run of several hosts, which has no seconds until they are merged.
     fn follow_first_share(&mut self) {
         let share = self.folder.join(FIRST_SHARE);
-        if self.journal.opening().is_none() && share.is_dir() {
-            self.journal = JournalFollower::new(&share);
+        if self.follower.opening().is_none() && share.is_dir() {
+            self.follower = SecondsFollower::new(&share);
         }
     }
 

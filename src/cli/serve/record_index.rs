@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use petal_record::{RecordError, calibration, costs, journal, sweep};
+use petal_record::{RecordError, calibration, costs, seconds, sweep};
 use petal_report::listed::ListedRecord;
 
 use crate::cli::live::follow::is_at_work;
@@ -131,7 +131,7 @@ fn is_inside(real: &Path, folder: &Path, depth: usize) -> bool {
 
 /// The stamp of the file that a record's row is made of.
 fn stamp(folder: &Path) -> Option<Stamp> {
-    let names = [sweep::NAME, "run.json", calibration::NAME, costs::NAME, journal::NAME];
+    let names = [sweep::NAME, "run.json", calibration::NAME, costs::NAME, seconds::NAME];
     let about = names.iter().find_map(|name| fs::metadata(folder.join(name)).ok())?;
     Some((about.dev(), about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
 }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use petal_engine::waits_now::{WaitNow, wait_for};
 use petal_engine::{Caller, EngineError};
 use petal_host::files;
-use petal_record::{self as record, RecordFolder, Second, journal, latency_log, os};
+use petal_record::{self as record, RecordFolder, Second, latency_log, os, seconds};
 use petal_workload::op::Kind;
 use petal_workload::share::Share;
 
@@ -58,8 +58,7 @@ const NAMED_AFTER: Duration = Duration::from_secs(10);
 /// Reason that a host reports if a signal stopped it.
 const SIGNAL: &str = "a signal";
 /// Files of a record that the merge reads.
-const FILES: [&str; 5] =
-    [journal::NAME, latency_log::NAME, os::OWN_NAME, os::SERVER_NAME, "run.json"];
+const FILES: [&str; 4] = [seconds::NAME, latency_log::NAME, os::SERVER_NAME, "run.json"];
 
 /// A finished second of one host, with its counts since the trigger.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -536,7 +535,7 @@ impl From<PeerError> for RunError {
                 Self::Environment(format!("the run of several hosts is called off: {why}"))
             }
             other => Self::Environment(format!(
-                "the run of several hosts is called off: {other}; each host's journal, if it has \
+                "the run of several hosts is called off: {other}; each host's seconds, if it has \
                  begun one, can still be merged (petal merge DIR...)"
             )),
         }

@@ -25,6 +25,7 @@ use petal_record::headline::{
 };
 use petal_record::observation::Observation;
 use petal_record::{Finding, HeadlineWindow, Run, Status, Window};
+use serde_json::json;
 
 /// Judges a run: puts its findings, the source of its reads, its limit and its headline into its
 /// summary.
@@ -42,6 +43,21 @@ pub fn conclude(run: &mut Run) {
     run.summary.waterfall = waterfall;
     run.summary.write_ledger = write_ledger::of(run);
     run.summary.headline = Some(made(run));
+}
+
+/// Adds to a judged run what could not be read of its record.
+pub fn tell_gaps(run: &mut Run) {
+    const GAPS: &str = "gaps";
+    let gaps = json!(run.details.gaps);
+    let is_told = match run.summary.finding(GAPS) {
+        Some(finding) => finding.evidence.get(GAPS) == Some(&gaps),
+        None => run.details.gaps.is_empty(),
+    };
+    if !is_told {
+        let found = findings::judge(run).into_iter().find(|finding| finding.id == GAPS);
+        run.summary.findings.retain(|finding| finding.id != GAPS);
+        run.summary.findings.extend(found);
+    }
 }
 
 /// The headline of a run: the recorded one, or a new one if the run was not judged.

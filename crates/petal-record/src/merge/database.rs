@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::figures::{self, sum};
 use super::super::{
-    CountedUntil, IntervalTotals, LayerSeconds, Run, Steady, WaitHistogram, WaitRow, journal,
+    CountedUntil, IntervalTotals, LayerSeconds, Run, Steady, WaitHistogram, WaitRow, seconds,
 };
 use super::HostRecord;
 use crate::counters::FileCounts;
@@ -107,7 +107,7 @@ fn forget(run: &mut Run) {
     );
 }
 
-/// The last whole second in the counting share's journal, if it counted alone and ended before the
+/// The last whole second in the counting share's seconds, if it counted alone and ended before the
 /// others.
 fn counted_until(run: &Run, counting: &HostRecord) -> Option<f64> {
     let own_s = counting.run.summary.elapsed_s;
@@ -116,7 +116,7 @@ fn counted_until(run: &Run, counting: &HostRecord) -> Option<f64> {
     (counted.is_some() || !is_whole).then(|| counted.unwrap_or(own_s).floor())
 }
 
-/// The totals with the database's until that second. None if its journal does not have them.
+/// The totals with the database's until that second. None if its seconds do not have them.
 fn until(
     run: &mut Run,
     totals: &IntervalTotals,
@@ -125,8 +125,8 @@ fn until(
     second: f64,
 ) -> Option<IntervalTotals> {
     let bounds = (0.0, second);
-    let IntervalTotals { waits, counters, .. } = journaled(counting, bounds)?;
-    let times: Option<Vec<_>> = parts.iter().map(|part| journaled(part, bounds)).collect();
+    let IntervalTotals { waits, counters, .. } = counted_between(counting, bounds)?;
+    let times: Option<Vec<_>> = parts.iter().map(|part| counted_between(part, bounds)).collect();
     let sum = |of: fn(&IntervalTotals) -> f64| times.iter().flatten().map(of).sum();
     let of_s = run.summary.elapsed_s;
     run.summary.counted_until = Some(CountedUntil {
@@ -141,8 +141,8 @@ fn until(
         counting.name(),
         counting.run.summary.elapsed_s,
     ));
-    let seconds = figures::seconds_within(&run.details.timeline, 0.0, second);
-    let (io, files) = (IntervalTotals::of(seconds).io, Vec::new());
+    let counted = figures::seconds_within(&run.details.timeline, 0.0, second);
+    let (io, files) = (IntervalTotals::of(counted).io, Vec::new());
     let wait_histograms = BTreeMap::new();
     Some(IntervalTotals { io, waits, wait_histograms, counters, files, ..totals.clone() })
 }
@@ -232,7 +232,7 @@ pub(super) fn fill_window(
     let is_everyones = parts.iter().all(|part| part.steady_bounds() == Some((from_s, to_s)));
     let each: Option<Vec<IntervalTotals>> = match is_everyones {
         true => parts.iter().map(|part| part.run.details.steady.clone()).collect(),
-        false => parts.iter().map(|part| journaled(part, (from_s, to_s))).collect(),
+        false => parts.iter().map(|part| counted_between(part, (from_s, to_s))).collect(),
     };
     let mut over = LayerSeconds::all(seconds);
     steady.per_second = own.rates(over);
@@ -254,7 +254,7 @@ pub(super) fn fill_window(
     run.summary.steady = Some(steady);
 }
 
-/// A share's journaled totals between the ends of two seconds.
-fn journaled(part: &HostRecord, bounds: (f64, f64)) -> Option<IntervalTotals> {
-    journal::between(&part.folder.join(journal::NAME), bounds).ok()?
+/// A share's totals between the ends of two seconds.
+fn counted_between(part: &HostRecord, bounds: (f64, f64)) -> Option<IntervalTotals> {
+    seconds::between(&part.folder.join(seconds::NAME), bounds).ok()?
 }

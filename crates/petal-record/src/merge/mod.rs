@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 
 use super::driver_hosts::{HostRun, HostShare, StartedBy};
 use super::input;
+use super::os::SERVER_NAME;
 use super::os_figures::OsFigures;
-use super::{Details, RecordError, RecordFolder, Run, Status, moment};
+use super::{Details, RecordError, RecordFolder, Run, Status, moment, seconds};
 use crate::target::PlanCheck;
 use petal_host::host::HostFacts;
 use petal_workload::share::Share;
@@ -57,8 +58,8 @@ fn started(run: &Run) -> Option<OffsetDateTime> {
     moment::parse(&run.summary.started_at)
 }
 
-/// Merges the shares in these folders. The merged latency log, and the operating system's seconds
-/// of the first host, are written into a folder; the caller judges and writes the record.
+/// Merges the shares in these folders. The merged latency log and seconds, with those of the first
+/// host's operating system, are written into a folder; the caller judges and writes the record.
 pub fn merge(folders: &[PathBuf], into: &RecordFolder) -> Result<Run, RecordError> {
     let mut rows = MergedSeconds::default();
     let mut parts: Vec<HostRecord> = Vec::with_capacity(folders.len());
@@ -83,7 +84,8 @@ pub fn merge(folders: &[PathBuf], into: &RecordFolder) -> Result<Run, RecordErro
     let window = steady_bounds(&parts);
     let latency = timeline::latencies(&parts, timeline, window, into)?;
     let run = merged(&parts, latency, window);
-    keep_os_seconds(&parts, into)?;
+    seconds::save(into, &run)?;
+    keep_server_seconds(&parts, into)?;
     Ok(run)
 }
 
@@ -245,19 +247,15 @@ fn steady_bounds(parts: &[HostRecord]) -> Option<(f64, f64)> {
     (common.1 - common.0 >= 1.0).then_some(common)
 }
 
-/// Keeps the first host's seconds as the run's own.
-fn keep_os_seconds(parts: &[HostRecord], into: &RecordFolder) -> Result<(), RecordError> {
-    let Some(first) = parts.first() else { return Ok(()) };
+/// Keeps the seconds of the database's host.
+fn keep_server_seconds(parts: &[HostRecord], into: &RecordFolder) -> Result<(), RecordError> {
+    let counting = parts.iter().filter(|part| part.share.counts_database).count();
     // If several processes work on the data, the seconds cover only one of them.
-    if parts.iter().filter(|part| part.share.counts_database).count() > 1 {
-        return Ok(());
-    }
-    for name in [super::os::OWN_NAME, super::os::SERVER_NAME] {
-        let path = first.folder.join(name);
-        if path.is_file() {
-            let text = input::contents(&path, input::BYTES_MAX)?;
-            into.write_atomically(name, &text)?;
-        }
+    let Some(first) = parts.first().filter(|_| counting <= 1) else { return Ok(()) };
+    let path = first.folder.join(SERVER_NAME);
+    if path.is_file() {
+        let text = input::contents(&path, input::BYTES_MAX)?;
+        into.write_atomically(SERVER_NAME, &text)?;
     }
     Ok(())
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 
 use super::super::driver_hosts::HostShare;
-use super::super::journal::{Journal, JournalLine, Opening};
 use super::super::latency_log::LatencyLog;
+use super::super::seconds::{Opening, SecondsFile, SecondsLine};
 use super::super::{IntervalTotals, Ops, RecordFolder, Rows, Run, Second, fixture, load, save};
 use super::*;
 use crate::counters::{IoCounts, Wait, WaitClass};
@@ -67,19 +67,19 @@ impl Shared {
         run
     }
 
-    fn line(&self, row: &Second, so_far: u64) -> JournalLine {
+    fn line(&self, row: &Second, so_far: u64) -> SecondsLine {
         let waits = so_far * self.reads;
         let wait = Wait::counted("main read", WaitClass::UserIo, Some(waits), waits * 1000);
         let waits = if self.counts_database { vec![wait] } else { Vec::new() };
         let mut second = row.clone();
         second.io = second.io.filter(|_| self.counts_database);
         second.device = second.device.filter(|_| self.counts_database);
-        JournalLine {
-            second,
+        SecondsLine {
+            second: Some(second),
             waits,
             db_time_s: so_far as f64,
             petal_cpu_s: Some(so_far as f64 / 10.0),
-            ..JournalLine::default()
+            ..SecondsLine::default()
         }
     }
 
@@ -88,13 +88,13 @@ impl Shared {
         let path = below.join(format!("share{}", self.number));
         std::fs::create_dir(&path).unwrap();
         let folder = RecordFolder::open(&path);
-        let mut journal = Journal::begin(&folder, &Opening::new(self.opening())).unwrap();
+        let mut file = SecondsFile::begin(&folder, &Opening::new(self.opening())).unwrap();
         let trigger = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_183_500);
         let mut log = LatencyLog::begin(&folder, trigger).unwrap();
         for (at, values) in seconds.iter().enumerate() {
             let row = row(at, values, self.reads);
             log.second(row.from_s, 1.0, [("select", &filled(values))]).unwrap();
-            journal.second(self.line(&row, at as u64 + 1)).unwrap();
+            file.second(self.line(&row, at as u64 + 1)).unwrap();
         }
         if !killed {
             let mut run = load(&path).unwrap();

@@ -148,7 +148,7 @@ fn sentence(headline: &Headline) -> String {
 
 /// The status. Only a valid run is shown as good.
 fn status(run: &Run, verdict: &Verdict) -> Vec<(&'static str, String)> {
-    let partial = if run.details.rebuilt { ", rebuilt from its journal" } else { "" };
+    let partial = if run.details.rebuilt { ", rebuilt from its seconds" } else { "" };
     let until = run.counted_until();
     let until = until.map_or_else(String::new, |until| format!(", database reported {until}"));
     let words = format!("{}{partial}{until}", run.status_words());

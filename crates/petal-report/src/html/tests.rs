@@ -382,7 +382,7 @@ fn records_of_before_and_of_nothing_have_a_page() {
     let killed = tempfile::tempdir().unwrap();
     fixture::killed_run(killed.path(), 4);
     let page = run(&super::super::load(killed.path()).unwrap()).unwrap();
-    assert!(page.contains("rebuilt from its journal"));
+    assert!(page.contains("rebuilt from its seconds"));
     let empty = Swept {
         runs: Vec::new(),
         sweep: Sweep { cells: Vec::new(), ..swept().sweep },

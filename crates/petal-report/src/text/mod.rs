@@ -43,7 +43,7 @@ fn top(out: &mut String, run: &Run) {
     out.push('\n');
     if run.details.rebuilt {
         let because = run.details.rebuilt_because.unwrap_or(RebuiltBecause::NotWritten);
-        let partial = format!("PARTIAL: {}; these are its journaled seconds.", because.words());
+        let partial = format!("PARTIAL: {}; these are its seconds.", because.words());
         out.push_str(&paragraph("", "  ", &partial));
     }
     status(out, run);

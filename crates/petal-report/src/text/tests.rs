@@ -367,7 +367,7 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
       verdict invalid: 1 of 8 sessions ended before their time; the first was session 7 after 2.5 s: disk
         I/O error (SQLITE_IOERR_READ)
       next petal run -s 4 --update-pct 20 --scale 8192 --threads-per-schema 2 --db sqlite:petal-data
-      PARTIAL: petal was killed, or its run.json is lost; these are its journaled seconds.
+      PARTIAL: petal was killed, or its run.json is lost; these are its seconds.
       status interrupted
       ERRORS: lost-sessions
       WARNINGS: partial-record, gaps, short-run, deferred-writes

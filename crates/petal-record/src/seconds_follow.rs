@@ -1,28 +1,30 @@
-//! A journal that another petal, or another thread, is writing: each call reads only the new lines.
+//! The seconds that another petal, or another thread, is writing: each call reads only the new lines.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::journal::{FORMAT, JournalLine, NAME, Opening, WANTED};
+use flate2::write::GzDecoder;
+
 use super::kinds::KindNames;
 use super::ndjson::LINE_BYTES_MAX;
+use super::seconds::{FORMAT, NAME, Opening, SecondsLine, WANTED};
 use super::{RecordError, Run, Second, format};
 use petal_host::files;
 
-/// The most bytes that one call reads: a long journal is read in several calls.
-const BYTES_A_CALL_MAX: u64 = 8 << 20;
+/// The most compressed bytes that one call reads: a long file is read in several calls.
+const BYTES_A_CALL_MAX: u64 = 1 << 20;
 
-/// Reader of a journal that grows.
+/// Reader of a file of seconds that grows.
 #[derive(Debug)]
-pub struct JournalFollower {
+pub struct SecondsFollower {
     path: PathBuf,
-    file: Option<BufReader<File>>,
-    /// A line whose end is not written yet.
-    torn: Vec<u8>,
+    file: Option<File>,
+    /// Holds the text of a line whose end is not written yet.
+    text: GzDecoder<Vec<u8>>,
     opening: Option<Run>,
     kinds: KindNames,
-    /// A line cannot be read: it and all later ones are left out, as [`super::journal::read`] does.
+    /// A line cannot be read: it and all later ones are left out, as [`super::seconds::read`] does.
     is_damaged: bool,
 }
 
@@ -34,13 +36,13 @@ pub struct NewSeconds {
     pub has_more: bool,
 }
 
-impl JournalFollower {
-    /// A follower of the run in `folder`, whose journal may not be there yet.
+impl SecondsFollower {
+    /// A follower of the run in `folder`, whose seconds may not be there yet.
     pub fn new(folder: &Path) -> Self {
         Self {
             path: folder.join(NAME),
             file: None,
-            torn: Vec::new(),
+            text: GzDecoder::new(Vec::new()),
             opening: None,
             kinds: KindNames::default(),
             is_damaged: false,
@@ -62,27 +64,31 @@ impl JournalFollower {
         if self.file.is_none() {
             self.file = match files::regular(&self.path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(new),
-                opened => Some(BufReader::new(opened.map_err(io)?)),
+                opened => Some(opened.map_err(io)?),
             };
         }
         let Some(file) = &mut self.file else { return Ok(new) };
-        let mut bytes = std::mem::take(&mut self.torn);
+        let mut bytes = Vec::new();
         let read = file.take(BYTES_A_CALL_MAX).read_to_end(&mut bytes).map_err(io)?;
         new.has_more = read as u64 == BYTES_A_CALL_MAX;
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        self.torn = bytes.split_off(whole);
-        self.is_damaged = self.torn.len() as u64 > LINE_BYTES_MAX;
-        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        // After the end of the file nothing is taken, which is an error as well.
+        self.is_damaged = self.text.write_all(&bytes).and_then(|()| self.text.flush()).is_err();
+        let text = self.text.get_mut();
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let torn = text.split_off(whole);
+        let lines = std::mem::replace(text, torn);
+        self.is_damaged |= text.len() as u64 > LINE_BYTES_MAX;
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
             if self.opening.is_none() {
                 let opening: Opening = format::parse(&self.path, line, FORMAT, WANTED)?;
                 self.opening = Some(opening.run);
                 continue;
             }
-            let Ok(line) = serde_json::from_slice::<JournalLine>(line) else {
+            let Ok(line) = serde_json::from_slice::<SecondsLine>(line) else {
                 self.is_damaged = true;
                 break;
             };
-            let mut second = line.second;
+            let Some(mut second) = line.second else { continue };
             self.kinds.retain(&mut second.latency_us);
             new.seconds.push(second);
         }
@@ -95,45 +101,44 @@ mod tests {
     use super::*;
     use crate::fixture;
     use std::fs::{self, OpenOptions};
-    use std::io::Write as _;
 
     #[test]
     fn each_call_returns_the_lines_that_are_whole_and_new() {
         let (of, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fixture::killed_run(of.path(), 5);
         let text = fs::read(of.path().join(NAME)).unwrap();
-        let mut follower = JournalFollower::new(to.path());
-        assert!(follower.read().unwrap().seconds.is_empty(), "there is no journal yet");
+        let mut follower = SecondsFollower::new(to.path());
+        assert!(follower.read().unwrap().seconds.is_empty(), "there is no file yet");
         let path = to.path().join(NAME);
         let mut written = OpenOptions::new().create(true).append(true).open(&path).unwrap();
         let mut seen = Vec::new();
         // Pieces that end anywhere in a line.
-        for (at, piece) in text.chunks(997).enumerate() {
+        for piece in text.chunks(97) {
             written.write_all(piece).unwrap();
             seen.extend(follower.read().unwrap().seconds);
-            let so_far = &text[..text.len().min((at + 1) * 997)];
-            let ends = so_far.iter().filter(|byte| **byte == b'\n').count();
-            assert_eq!(seen.len(), ends.saturating_sub(1));
-            assert_eq!(follower.opening().is_some(), ends > 0);
+            let so_far = super::super::seconds::read(&path);
+            let is_open = so_far.is_ok();
+            assert_eq!(follower.opening().is_some(), is_open);
+            assert_eq!(seen, so_far.map(|read| read.seconds).unwrap_or_default());
         }
-        assert_eq!(seen, super::super::journal::read(&path).unwrap().seconds);
+        assert!(seen.len() == 5 && follower.read().unwrap().seconds.is_empty());
+        assert_eq!(seen, super::super::seconds::read(&path).unwrap().seconds);
         assert_eq!(follower.opening(), Some(&fixture::opening()));
     }
 
     #[test]
-    fn a_damaged_line_ends_the_journal_and_another_format_is_refused() {
+    fn a_damaged_line_ends_it_and_another_format_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         fixture::killed_run(dir.path(), 3);
         let path = dir.path().join(NAME);
-        let text = fs::read_to_string(&path).unwrap();
-        let mut lines: Vec<&str> = text.lines().collect();
-        lines.insert(3, "{}}");
-        fs::write(&path, lines.join("\n") + "\n").unwrap();
-        let mut follower = JournalFollower::new(dir.path());
+        let mut lines = fixture::lines(&path);
+        lines.insert(3, "{}}".to_owned());
+        fixture::write_lines(&path, &lines);
+        let mut follower = SecondsFollower::new(dir.path());
         assert_eq!(follower.read().unwrap().seconds.len(), 2);
         assert!(follower.read().unwrap().seconds.is_empty());
-        fs::write(&path, "{\"format\": \"petal-journal/9\"}\n").unwrap();
-        let error = JournalFollower::new(dir.path()).read().unwrap_err().to_string();
-        assert!(error.contains("petal-journal/9"), "{error}");
+        fixture::write_lines(&path, &["{\"format\": \"petal-seconds/9\"}".to_owned()]);
+        let error = SecondsFollower::new(dir.path()).read().unwrap_err().to_string();
+        assert!(error.contains("petal-seconds/9"), "{error}");
     }
 }
