@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use petal_engine::{Engine, Result};
 use petal_host::delta;
 use petal_host::facts::FactChange;
+use petal_host::histogram::{Latencies, LatencySummary};
 use petal_host::numbers::decimal;
 use petal_host::os::{GaugeRanges, OsSample};
 use petal_record::counters::{CommonCounter, Counters, Wait};
 use petal_record::latency_log::LatencyLog;
 use petal_record::os::SecondSeen;
-use petal_record::seconds::{self, SecondsFile, SecondsLine};
+use petal_record::seconds::{self, SecondsFile, SecondsLine, UnreadOpening};
 use petal_record::timeline::{Shards, Tally};
 use petal_record::{CountedUntil, Ops, RecordFolder, Rows, Second, SessionLost};
 
@@ -153,6 +154,9 @@ impl<'a> Sampler<'a> {
     /// Harvests the remaining seconds; the last one ends at `end_s`.
     pub fn finish(&mut self, end_s: f64, standing: &SessionCounts) {
         self.survive(|sampler| sampler.sample(true));
+        if let Some(watching) = &mut self.parts.watching {
+            watching.finish();
+        }
         let end = self.parts.shards.end();
         self.survive(|sampler| sampler.harvest(end, Some(end_s), standing));
         // A session that was lost after the last counted second is also written.
@@ -160,6 +164,9 @@ impl<'a> Sampler<'a> {
             self.survive(|sampler| sampler.harvest(end_s.ceil() as u64, Some(end_s), standing));
         }
         self.survive(Self::write_samples);
+        if let Some(Err(error)) = self.parts.latency_log.as_mut().map(LatencyLog::finish) {
+            self.gap(format!("latencies by second are kept only so far: {error}"));
+        }
     }
 
     /// Calls `work`; a panic affects only this second, not the run. Rust has then reported the
@@ -415,7 +422,7 @@ impl<'a> Sampler<'a> {
         let Some(watching) = self.parts.watching.take() else { return Default::default() };
         let mut seconds = watching.unwritten;
         if let Some(folder) = folder.filter(|_| is_written) {
-            match seconds::read(&folder.path().join(seconds::NAME)) {
+            match seconds::read::<UnreadOpening>(&folder.path().join(seconds::NAME)) {
                 Ok(read) => seconds = read.os_seconds,
                 Err(error) => self.gap(format!("no seconds of the operating system: {error}")),
             }
@@ -445,7 +452,12 @@ fn add_histograms(sampled: &mut [Counters], full: &Counters) {
 }
 
 fn row(tally: &Tally, from_s: f64, length_s: f64, sessions: u32) -> Second {
-    let latency_us = tally.service_by_kind().map(|(name, l)| (name, l.summary())).collect();
+    // As a file keeps them: a mean has no more digits than its clock.
+    let summary = |latencies: &Latencies| {
+        let all = latencies.summary();
+        LatencySummary { mean: all.mean.map(|us| (us * 1000.0).round() / 1000.0), ..all }
+    };
+    let latency_us = tally.service_by_kind().map(|(name, l)| (name, summary(l))).collect();
     Second {
         from_s,
         length_s,
@@ -518,7 +530,7 @@ mod tests {
             let standing = SessionCounts { running: 1, first_done_ns: None, lost };
             sampler.write(&Second::default(), &standing);
         }
-        let read = seconds::read(&dir.path().join(seconds::NAME)).unwrap();
+        let read = seconds::read::<UnreadOpening>(&dir.path().join(seconds::NAME)).unwrap();
         assert_eq!(read.sessions_lost, [lost(2), lost(1)]);
     }
 

@@ -1,15 +1,19 @@
 //! Samples the operating system once a second during a run. Memory does not grow with a run that
 //! writes its samples.
 
-use petal_host::os::{GaugeRanges, OsSample, Probe};
-use petal_record::os::SecondSeen;
+use petal_host::os::{GaugeRanges, KernelTimes, OsSample, Probe};
+use petal_record::os::{SecondSeen, TimesOf};
+use petal_record::seconds::histograms_every_s;
 
 pub struct Watching<'a> {
     probe: &'a Probe,
     latest: OsSample,
     latest_at_s: f64,
+    planned_s: f64,
     /// Samples that nobody has taken.
     pub unwritten: Vec<SecondSeen>,
+    /// Times of seconds that are not written yet, and their begin.
+    held: Option<(f64, KernelTimes)>,
     /// Number of samples.
     pub intervals: u64,
     pub ranges: GaugeRanges,
@@ -17,14 +21,44 @@ pub struct Watching<'a> {
 
 impl<'a> Watching<'a> {
     /// Begins with a sample just before the trigger.
-    pub fn new(probe: &'a Probe, opening: OsSample) -> Self {
+    pub fn new(probe: &'a Probe, opening: OsSample, planned_s: f64) -> Self {
         Self {
             probe,
             latest: opening,
             latest_at_s: 0.0,
+            planned_s,
             unwritten: Vec::new(),
+            held: None,
             intervals: 0,
             ranges: GaugeRanges::default(),
+        }
+    }
+
+    /// Keeps the times of some seconds of a long run together.
+    fn with_held(&mut self, mut seen: SecondSeen, at_s: f64) -> SecondSeen {
+        let every_s = histograms_every_s(self.planned_s, at_s);
+        if every_s <= 1.0 && self.held.is_none() {
+            return seen;
+        }
+        let own = seen.interval.take_times();
+        let (from_s, times) = match self.held.take() {
+            None => (seen.from_s, own),
+            Some((from_s, held)) => (from_s, held.then(&own)),
+        };
+        // A sample may be early by the clock's noise.
+        if seen.end_s() - from_s < every_s - 0.5 {
+            self.held = Some((from_s, times));
+            return SecondSeen { times: TimesOf::Later, ..seen };
+        }
+        seen.interval.set_times(times);
+        SecondSeen { times: TimesOf::From(from_s), ..seen }
+    }
+
+    /// Gives the times that are held back to the last sample.
+    pub fn finish(&mut self) {
+        if let (Some(last), Some((from_s, times))) = (self.unwritten.last_mut(), self.held.take()) {
+            last.interval.set_times(times);
+            last.times = TimesOf::From(from_s);
         }
     }
 
@@ -37,7 +71,9 @@ impl<'a> Watching<'a> {
         interval.seconds = rounded(interval.seconds);
         self.ranges.add(&interval.gauges);
         self.intervals += 1;
-        self.unwritten.push(SecondSeen { from_s, interval });
+        let own = SecondSeen { from_s, interval, ..SecondSeen::default() };
+        let seen = self.with_held(own, at_s);
+        self.unwritten.push(seen);
         let mut kept = sample.clone();
         kept.forget_details();
         self.latest = sample;

@@ -37,7 +37,7 @@ pub use cpu::{CpuShare, CpuTicks, Cpus};
 use disk::Disks;
 pub use disk::{DeviceCounts, DeviceUse};
 pub use figures::{Counts, GaugeRanges, Gauges, Range};
-pub use interval::{OsInterval, Whole};
+pub use interval::{KernelTimes, OsInterval, Whole};
 pub use memory::{MemoryPressure, available_bytes, meminfo_bytes};
 use network::Interfaces;
 use process_io::ProcessIo;

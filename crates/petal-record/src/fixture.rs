@@ -323,7 +323,7 @@ fn os_second(second: &Second, index: u64) -> SecondSeen {
         devices: Some(vec![disk("vda", device)]),
         ..OsInterval::default()
     };
-    SecondSeen { from_s: second.from_s, interval }
+    SecondSeen { from_s: second.from_s, interval, ..SecondSeen::default() }
 }
 
 /// Adds times of single requests and calls to each second: reads of the database, writes of

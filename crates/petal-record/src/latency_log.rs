@@ -1,4 +1,5 @@
-//! `latency.hlog`: every second's histogram of operation latency as a HdrHistogram interval log
+//! `latency.hlog`: histograms of operation latency by second, in a long run of some seconds together,
+//! as a HdrHistogram interval log
 //! (version 1.3, V2 payloads, compressed). petal or any HdrHistogram tool can compute percentiles
 //! over any window from it.
 //!
@@ -25,6 +26,7 @@ use hdrhistogram::serialization::interval_log::{
 use super::input::Lines;
 use super::kinds::KindNames;
 use super::ndjson::AppendedFile;
+use super::seconds::histograms_every_s;
 use super::{RecordError, RecordFolder};
 use petal_host::histogram::Latencies;
 
@@ -37,6 +39,9 @@ const COLUMNS: &str =
 pub struct LatencyLog {
     file: AppendedFile,
     serializer: V2DeflateSerializer,
+    planned_s: f64,
+    /// Begin, length and histograms of seconds that are not written yet.
+    held: Option<(f64, f64, BTreeMap<String, Latencies>)>,
 }
 
 impl LatencyLog {
@@ -45,6 +50,8 @@ impl LatencyLog {
         let mut log = Self {
             file: AppendedFile::create(folder, NAME.as_ref())?,
             serializer: V2DeflateSerializer::new(),
+            planned_s: 0.0,
+            held: None,
         };
         log.file.append(|path| {
             let mut text = Vec::new();
@@ -57,9 +64,39 @@ impl LatencyLog {
         Ok(log)
     }
 
+    /// The log of a run that is to take so many seconds.
+    pub fn of_run(self, planned_s: f64) -> Self {
+        Self { planned_s, ..self }
+    }
+
     /// Appends one second: a histogram for each tag; empty ones are left out. An error is returned
     /// once; later calls do nothing.
     pub fn second<'a>(
+        &mut self,
+        from_s: f64,
+        length_s: f64,
+        by_tag: impl IntoIterator<Item = (&'a str, &'a Latencies)>,
+    ) -> Result<(), RecordError> {
+        let every_s = histograms_every_s(self.planned_s, from_s);
+        if every_s <= 1.0 && self.held.is_none() {
+            return self.write(from_s, length_s, by_tag);
+        }
+        let (begin_s, held_s, held) =
+            self.held.get_or_insert_with(|| (from_s, 0.0, BTreeMap::new()));
+        *held_s = from_s + length_s - *begin_s;
+        for (tag, latencies) in by_tag {
+            held.entry(tag.to_owned()).or_default().add(latencies);
+        }
+        if *held_s < every_s { Ok(()) } else { self.finish() }
+    }
+
+    /// Writes the seconds that are held back.
+    pub fn finish(&mut self) -> Result<(), RecordError> {
+        let Some((from_s, length_s, held)) = self.held.take() else { return Ok(()) };
+        self.write(from_s, length_s, held.iter().map(|(tag, all)| (tag.as_str(), all)))
+    }
+
+    fn write<'a>(
         &mut self,
         from_s: f64,
         length_s: f64,
@@ -245,6 +282,24 @@ mod tests {
             log.second(second as f64, 1.0, by_tag).unwrap();
         }
         folder.join(NAME)
+    }
+
+    #[test]
+    fn a_long_run_keeps_seconds_together_and_loses_no_operation() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = LatencyLog::begin(&RecordFolder::open(dir.path()), SystemTime::UNIX_EPOCH);
+        let mut log = log.unwrap().of_run(86_400.0);
+        let all: Vec<Latencies> = (1..=400).map(|ns| filled(&[ns * 1000, 7_000_000])).collect();
+        for (second, latencies) in all.iter().enumerate() {
+            log.second(second as f64, 1.0, [("select", latencies)]).unwrap();
+        }
+        log.finish().unwrap();
+        let path = dir.path().join(NAME);
+        let begins: Vec<f64> =
+            Intervals::open(&path).unwrap().map(|(_, from_s, _)| from_s).collect();
+        assert_eq!(begins, [0.0, 173.0, 346.0]);
+        let (merged, torn) = merged(&path, (0.0, 400.0)).unwrap();
+        assert_eq!((merged["select"].count(), torn), (800, false));
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::os_log::{self, OsLogHeader};
-use super::{Run, os_merge, seconds};
+use super::seconds::{self, UnreadOpening};
+use super::{Run, os_merge};
 use petal_host::host::HostFacts;
-use petal_host::os::{GroupLimit, OsInterval, Whole};
+use petal_host::os::{GroupLimit, KernelTimes, OsInterval, Whole};
 
 /// The seconds of the database's host, as `petal os` recorded them there.
 pub const SERVER_NAME: &str = "os-server.ndjson";
@@ -58,7 +59,35 @@ pub struct HostSeen {
 pub struct SecondSeen {
     /// Start of the interval, in seconds since the trigger.
     pub from_s: f64,
+    /// The time that its requests, calls and threads cover.
+    #[serde(default, skip_serializing_if = "TimesOf::is_own")]
+    pub times: TimesOf,
     pub interval: OsInterval,
+}
+
+/// Requests, calls and threads of a long run are kept for some seconds together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimesOf {
+    /// Its own interval.
+    #[default]
+    Own,
+    /// None: a later interval has them.
+    Later,
+    /// From then on to the end of its interval.
+    From(f64),
+}
+
+impl TimesOf {
+    fn is_own(&self) -> bool {
+        *self == Self::Own
+    }
+}
+
+impl SecondSeen {
+    pub fn end_s(&self) -> f64 {
+        self.from_s + self.interval.seconds
+    }
 }
 
 impl HostSeen {
@@ -98,7 +127,7 @@ impl HostSeen {
     /// busy host, counts by its part within.
     pub(super) fn within(&self, from_s: f64, to_s: f64) -> Whole {
         let mut whole = Whole::default();
-        for SecondSeen { from_s: at_s, interval } in &self.seconds {
+        for SecondSeen { from_s: at_s, interval, .. } in &self.seconds {
             let end_s = at_s + interval.seconds;
             let inside_s = end_s.min(to_s) - at_s.max(from_s);
             if *at_s > from_s - SLACK_S && end_s < to_s + SLACK_S {
@@ -106,6 +135,9 @@ impl HostSeen {
             } else if inside_s > SLACK_S {
                 whole.add(&interval.part(inside_s / interval.seconds));
             }
+        }
+        if self.seconds.iter().any(|second| !second.times.is_own()) {
+            whole.sum.set_times(times_within(&self.seconds, from_s, to_s));
         }
         whole
     }
@@ -155,6 +187,31 @@ impl Run {
     }
 }
 
+/// Times of the kernel's programs in an interval; unknown if they cover only a part of it.
+pub(super) fn times_within(seconds: &[SecondSeen], from_s: f64, to_s: f64) -> KernelTimes {
+    let mut covered_s = 0.0;
+    let parts = seconds.iter().filter_map(|second| {
+        let (end_s, begin_s) = (
+            second.end_s(),
+            match second.times {
+                TimesOf::Own => second.from_s,
+                TimesOf::From(begin_s) => begin_s,
+                TimesOf::Later => return None,
+            },
+        );
+        let inside_s = end_s.min(to_s) - begin_s.max(from_s);
+        let is_within = begin_s > from_s - SLACK_S && end_s < to_s + SLACK_S;
+        (is_within || inside_s > SLACK_S).then(|| {
+            covered_s += inside_s;
+            let times = second.interval.times();
+            if is_within { times } else { times.part(inside_s / (end_s - begin_s)) }
+        })
+    });
+    let sum = parts.reduce(|sum, part| sum.then(&part)).unwrap_or_default();
+    let is_covered = covered_s >= (to_s - from_s) * (1.0 - MISSING_SHARE_MAX);
+    if is_covered { sum } else { KernelTimes::default() }
+}
+
 /// Whether these sums cover that many seconds, and not only a part of them.
 pub(super) fn covers(sum: &OsInterval, seconds: f64) -> bool {
     sum.seconds >= seconds * (1.0 - MISSING_SHARE_MAX)
@@ -162,7 +219,7 @@ pub(super) fn covers(sum: &OsInterval, seconds: f64) -> bool {
 
 /// Reads the seconds next to a whole record. A damaged file leaves a gap.
 pub(super) fn attach(folder: &Path, run: &mut Run) {
-    match seconds::read(&folder.join(seconds::NAME)) {
+    match seconds::read::<UnreadOpening>(&folder.join(seconds::NAME)) {
         Ok(read) => {
             let cut = read.torn.then(|| "they end with a line that is cut off".to_owned());
             let gaps = [read.gap, cut].into_iter().flatten();
@@ -185,11 +242,73 @@ pub(super) fn attach_server(folder: &Path, run: &mut Run) {
         if let Some(from_s) = line.from_s {
             let mut interval = line.interval;
             interval.cpus.each = Vec::new();
-            seen.seconds.push(SecondSeen { from_s, interval });
+            seen.seconds.push(SecondSeen { from_s, interval, ..SecondSeen::default() });
         }
     });
     os_merge::fill_rows(&mut details.timeline, seen);
     if let Err(error) = read {
         details.gaps.push(format!("no seconds of the database's host: {error}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use proptest::prelude::*;
+
+    /// The same seconds, with the times of some kept together.
+    fn together(seconds: &[SecondSeen], lengths: &[usize]) -> Vec<SecondSeen> {
+        let mut kept = seconds.to_vec();
+        let mut left = kept.as_mut_slice();
+        for &length in lengths.iter().cycle() {
+            let (some, rest) = left.split_at_mut(length.min(left.len()));
+            let Some((last, before)) = some.split_last_mut() else { break };
+            let begin_s = before.first().map(|first| first.from_s);
+            let times = before.iter_mut().map(|second| {
+                second.times = TimesOf::Later;
+                second.interval.take_times()
+            });
+            if let Some(sum) = times.reduce(|sum, part| sum.then(&part)) {
+                last.interval.set_times(sum.then(&last.interval.times()));
+                last.times = TimesOf::From(begin_s.unwrap());
+            }
+            left = rest;
+        }
+        kept
+    }
+
+    proptest! {
+        #[test]
+        fn sums_do_not_change_if_times_are_kept_together(
+            lengths in prop::collection::vec(1usize..9, 1..5),
+        ) {
+            let mut run = fixture::mixed_run();
+            fixture::time_requests(&mut run);
+            let seen = run.details.os.unwrap();
+            let long = HostSeen { seconds: together(&seen.seconds, &lengths), ..seen.clone() };
+            prop_assert_eq!(long.within(0.0, 60.0), seen.within(0.0, 60.0));
+            // At its bounds a window takes a share.
+            let [short, long] = [&seen, &long].map(|seen| seen.within(5.0, 59.0).sum.requests.unwrap());
+            let count = |requests: &petal_host::os::requests::Requests| {
+                requests.times.iter().map(|times| times.service.count() as f64).sum::<f64>()
+            };
+            prop_assert!((count(&long) / count(&short) - 1.0).abs() < 0.15);
+        }
+    }
+
+    #[test]
+    fn times_that_cover_only_a_part_are_unknown() {
+        let mut run = fixture::mixed_run();
+        fixture::time_requests(&mut run);
+        let mut seen = run.details.os.unwrap();
+        seen.seconds = together(&seen.seconds, &[10]);
+        assert!(seen.within(0.0, 60.0).sum.requests.is_some());
+        for second in seen.seconds.iter_mut().skip(50) {
+            second.times = TimesOf::Later; // The run was killed.
+            second.interval.take_times();
+        }
+        assert_eq!(seen.within(0.0, 60.0).sum.requests, None);
+        assert!(seen.within(0.0, 50.0).sum.requests.is_some());
     }
 }

@@ -77,7 +77,11 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
         .filter_map(|row| {
             let interval = lines.whole(row.from_s, row.from_s + row.length_s).sum;
             let enough = interval.seconds >= row.length_s * COVERED_SHARE_MIN;
-            (enough && row.length_s > 0.0).then_some(SecondSeen { from_s: row.from_s, interval })
+            (enough && row.length_s > 0.0).then_some(SecondSeen {
+                from_s: row.from_s,
+                interval,
+                ..SecondSeen::default()
+            })
         })
         .collect();
     let clocks = Clocks::of(run, &header);
@@ -228,7 +232,7 @@ fn placed(
             let mut interval = line.interval;
             // The petal process there is not the one of the run.
             interval.counts = interval.counts.without_petal();
-            placed.push(SecondSeen { from_s, interval });
+            placed.push(SecondSeen { from_s, interval, ..SecondSeen::default() });
         }
     })?;
     match set {
@@ -546,7 +550,7 @@ mod tests {
                 .map(|&(from_s, seconds, switches)| {
                     let mut interval = OsInterval { seconds, ..OsInterval::default() };
                     interval.counts.context_switches = Some(switches);
-                    SecondSeen { from_s, interval }
+                    SecondSeen { from_s, interval, ..SecondSeen::default() }
                 })
                 .collect();
             let to_s = from_s + length_s;

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::facts::FactsProof;
 use super::figures;
 use super::latency_log;
-use super::seconds::{self, CountedSeconds, SecondsLine};
+use super::os::{self, SecondSeen};
+use super::seconds::{self, CountedSeconds, Opening, SecondsLine};
 use super::{CountedUntil, IntervalTotals, LayerSeconds, RecordError, Run, Second, Status, Steady};
 use petal_host::os::DeviceCounts;
 
@@ -56,8 +57,8 @@ impl Run {
 }
 
 pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run, RecordError> {
-    let read = seconds::read(&folder.join(seconds::NAME))?;
-    let mut run = read.opening.run;
+    let read = seconds::read::<Opening>(&folder.join(seconds::NAME))?;
+    let mut run = *read.opening.run;
     run.summary.status = Status::Interrupted;
     run.details.rebuilt = true;
     run.details.rebuilt_because = Some(because);
@@ -75,6 +76,8 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
     }
     if let Some(seen) = &mut run.details.os {
         let mut whole = read.os;
+        let end_s = read.os_seconds.last().map_or(0.0, SecondSeen::end_s);
+        whole.sum.set_times(os::times_within(&read.os_seconds, 0.0, end_s));
         whole.settle(seen.allowed_cpus.as_deref());
         (seen.whole, seen.seconds) = (whole, read.os_seconds);
     }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::figures::wait_rows;
@@ -27,18 +28,30 @@ const MATCHES_MAX: usize = 16;
 /// Seconds that are read, about six days: a small compressed file may hold any number.
 const SECONDS_MAX: usize = 500_000;
 
+/// Longest run that keeps histograms of each second.
+const EACH_SECOND_MAX_S: f64 = 2000.0;
+/// Histograms of a longer run: charts show fewer.
+const HISTOGRAMS: f64 = 500.0;
+
+/// Seconds that a histogram covers in a run that is to take `planned_s` and has taken `at_s`: one in a
+/// run of half an hour, 173 in a day's.
+pub fn histograms_every_s(planned_s: f64, at_s: f64) -> f64 {
+    let length_s = planned_s.max(at_s);
+    if length_s <= EACH_SECOND_MAX_S { 1.0 } else { (length_s / HISTOGRAMS).ceil() }
+}
+
 /// The first line: everything known before the trigger (target, settings, seed, host, load,
 /// settling), as a [`Run`] without figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Opening {
     pub format: String,
-    pub run: Run,
+    pub run: Box<Run>,
 }
 
 impl Opening {
     /// `run` before the trigger; see [`Run::begin`].
     pub fn new(run: Run) -> Self {
-        Self { format: FORMAT.to_owned(), run }
+        Self { format: FORMAT.to_owned(), run: Box::new(run) }
     }
 }
 
@@ -234,8 +247,8 @@ fn risen(now: &Wait, then: &Wait) -> Option<Wait> {
 }
 
 #[derive(Debug)]
-pub struct SecondsContent {
-    pub opening: Opening,
+pub struct SecondsContent<F = Opening> {
+    pub opening: F,
     pub seconds: Vec<Second>,
     /// Counts of the operating system, without single processors.
     pub os_seconds: Vec<SecondSeen>,
@@ -262,37 +275,41 @@ pub struct CountedSeconds {
     pub line: SecondsLine,
 }
 
-/// Reads the seconds up to the first line that is torn or damaged.
-pub fn read(path: &Path) -> Result<SecondsContent, RecordError> {
+/// A first line that is not needed, because `run.json` has more.
+#[derive(Debug, Deserialize)]
+pub struct UnreadOpening {}
+
+/// Reads the seconds up to the first line that is torn or damaged. `F` is the first line's content:
+/// [`Opening`] or [`UnreadOpening`].
+pub fn read<F: DeserializeOwned>(path: &Path) -> Result<SecondsContent<F>, RecordError> {
     let (mut seconds, mut os_seconds, mut last) = (Vec::new(), Vec::new(), None);
     let mut os = Whole::default();
     let mut latest = LatestTotals::default();
     let (mut sessions_lost, mut changes) = (Vec::new(), Vec::new());
     let mut until_break: Option<Option<CountedSeconds>> = None;
     let (mut kinds, mut has_left_out) = (KindNames::default(), false);
-    let (opening, torn) =
-        ndjson::read(path, FORMAT, WANTED, |_: &Opening, mut line: SecondsLine| {
-            if seconds.len().max(os_seconds.len()) >= SECONDS_MAX {
-                has_left_out = true;
-                return;
-            }
-            if let Some(mut seen) = line.os.take() {
-                os.add(&seen.interval);
-                // Single processors of a second are only for readers of the file.
-                seen.interval.cpus.each = Vec::new();
-                os_seconds.push(seen);
-            }
-            let Some(second) = &mut line.second else { return };
-            sessions_lost.append(&mut line.sessions_lost);
-            changes.append(&mut line.changes);
-            kinds.retain(&mut second.latency_us);
-            if until_break.is_none() && (line.uncounted || second.io.is_none()) {
-                until_break = Some(latest.counted(seconds.len(), last.as_ref()));
-            }
-            seconds.push(second.clone());
-            latest.take(&line);
-            last = Some(line);
-        })?;
+    let (opening, torn) = ndjson::read(path, FORMAT, WANTED, |_: &F, mut line: SecondsLine| {
+        if seconds.len().max(os_seconds.len()) >= SECONDS_MAX {
+            has_left_out = true;
+            return;
+        }
+        if let Some(mut seen) = line.os.take() {
+            os.add(&seen.interval);
+            // Single processors of a second are only for readers of the file.
+            seen.interval.cpus.each = Vec::new();
+            os_seconds.push(seen);
+        }
+        let Some(second) = &mut line.second else { return };
+        sessions_lost.append(&mut line.sessions_lost);
+        changes.append(&mut line.changes);
+        kinds.retain(&mut second.latency_us);
+        if until_break.is_none() && (line.uncounted || second.io.is_none()) {
+            until_break = Some(latest.counted(seconds.len(), last.as_ref()));
+        }
+        seconds.push(second.clone());
+        latest.take(&line);
+        last = Some(line);
+    })?;
     let counted = until_break.unwrap_or_else(|| latest.counted(seconds.len(), last.as_ref()));
     let last =
         last.map(|line| SecondsLine { waits: latest.known(), counters: latest.counters, ..line });
@@ -324,7 +341,7 @@ pub fn between(
     let mut matches = 0;
     let trigger = SecondsLine { petal_cpu_s: Some(0.0), ..SecondsLine::default() };
     let (mut from, mut to) = ((from_s < BOUND_SLACK_S).then_some(trigger), None);
-    ndjson::read(path, FORMAT, WANTED, |_: &Opening, line: SecondsLine| {
+    ndjson::read(path, FORMAT, WANTED, |_: &UnreadOpening, line: SecondsLine| {
         let Some(second) = &line.second else { return };
         latest.take(&line);
         let bound = match (ends_at(second, from_s), ends_at(second, to_s)) {
@@ -379,8 +396,8 @@ mod tests {
     fn seconds_are_read_back() {
         let dir = tempfile::tempdir().unwrap();
         fixture::killed_run(dir.path(), 3);
-        let read = read(&dir.path().join(NAME)).unwrap();
-        assert_eq!(read.opening.run, fixture::opening());
+        let read = read::<Opening>(&dir.path().join(NAME)).unwrap();
+        assert_eq!(*read.opening.run, fixture::opening());
         assert_eq!(read.seconds.len(), 3);
         assert_eq!(read.seconds[2].ops, fixture::timeline(3)[2].ops);
         assert_eq!(read.last.unwrap().second.as_ref(), Some(&read.seconds[2]));
@@ -395,7 +412,7 @@ mod tests {
         let mut file = SecondsFile::begin(&RecordFolder::open(dir.path()), &opening).unwrap();
         for seconds in 1..4 {
             file.second(empty()).unwrap();
-            assert_eq!(read(&dir.path().join(NAME)).unwrap().seconds.len(), seconds);
+            assert_eq!(read::<Opening>(&dir.path().join(NAME)).unwrap().seconds.len(), seconds);
         }
     }
 
@@ -413,7 +430,7 @@ mod tests {
         let unknown = SecondsLine { uncounted: true, ..empty() };
         for line in [&known, &unknown, &known] {
             file.second(line.clone()).unwrap();
-            let last = read(&dir.path().join(NAME)).unwrap().last.unwrap();
+            let last = read::<Opening>(&dir.path().join(NAME)).unwrap().last.unwrap();
             assert_eq!(last.counters, line.counters);
         }
     }
@@ -445,7 +462,7 @@ mod tests {
                 let still = latest.changed_in(line.clone());
                 prop_assert!(still.waits.is_empty() && still.counters.is_empty());
                 file.second(line.clone()).unwrap();
-                let mut last = read(&dir.path().join(NAME)).unwrap().last.unwrap();
+                let mut last = read::<Opening>(&dir.path().join(NAME)).unwrap().last.unwrap();
                 last.waits.sort_by(|a, b| a.name.cmp(&b.name));
                 prop_assert_eq!((last.waits, last.counters), (line.waits, line.counters));
             }
@@ -494,7 +511,7 @@ mod tests {
         }
         drop(file);
         assert!(std::fs::metadata(dir.path().join(NAME)).unwrap().len() < 1 << 20);
-        let read = read(&dir.path().join(NAME)).unwrap();
+        let read = read::<Opening>(&dir.path().join(NAME)).unwrap();
         assert_eq!(read.seconds.len(), SECONDS_MAX);
         assert!(read.gap.unwrap().contains("500000 seconds"));
     }

@@ -81,7 +81,7 @@ impl SecondsFollower {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             if self.opening.is_none() {
                 let opening: Opening = format::parse(&self.path, line, FORMAT, WANTED)?;
-                self.opening = Some(opening.run);
+                self.opening = Some(*opening.run);
                 continue;
             }
             let Ok(line) = serde_json::from_slice::<SecondsLine>(line) else {
@@ -116,13 +116,13 @@ mod tests {
         for piece in text.chunks(97) {
             written.write_all(piece).unwrap();
             seen.extend(follower.read().unwrap().seconds);
-            let so_far = super::super::seconds::read(&path);
+            let so_far = super::super::seconds::read::<Opening>(&path);
             let is_open = so_far.is_ok();
             assert_eq!(follower.opening().is_some(), is_open);
             assert_eq!(seen, so_far.map(|read| read.seconds).unwrap_or_default());
         }
         assert!(seen.len() == 5 && follower.read().unwrap().seconds.is_empty());
-        assert_eq!(seen, super::super::seconds::read(&path).unwrap().seconds);
+        assert_eq!(seen, super::super::seconds::read::<Opening>(&path).unwrap().seconds);
         assert_eq!(follower.opening(), Some(&fixture::opening()));
     }
 

@@ -71,6 +71,7 @@ impl OsInterval {
     /// stay.
     pub fn part(&self, share: f64) -> Self {
         let of = |ticks: CpuTicks| ticks.with(&ticks, |count, _| part(count, share));
+        let times = self.times().part(share);
         Self {
             seconds: self.seconds * share,
             cpus: Cpus::new(
@@ -86,9 +87,9 @@ impl OsInterval {
                 .devices
                 .as_ref()
                 .map(|all| all.iter().map(|device| device.part(share)).collect()),
-            requests: self.requests.as_ref().map(|requests| requests.part(share)),
-            calls: self.calls.as_ref().map(|calls| calls.part(share)),
-            threads: self.threads.as_ref().map(|threads| threads.part(share)),
+            requests: times.requests,
+            calls: times.calls,
+            threads: times.threads,
         }
     }
 
@@ -108,9 +109,7 @@ impl OsInterval {
                 both.collect()
             })
         });
-        let requests = self.requests.as_ref().zip(later.requests.as_ref());
-        let calls = self.calls.as_ref().zip(later.calls.as_ref());
-        let threads = self.threads.as_ref().zip(later.threads.as_ref());
+        let times = self.times().then(&later.times());
         let mut log_writer_on = self.log_writer_on.clone();
         for &(cpu, seconds) in &later.log_writer_on {
             match log_writer_on.iter_mut().find(|(known, _)| *known == cpu) {
@@ -127,10 +126,59 @@ impl OsInterval {
             counts: self.counts.plus(&later.counts),
             gauges: later.gauges,
             devices,
+            requests: times.requests,
+            calls: times.calls,
+            threads: times.threads,
+        }
+    }
+}
+
+/// What the kernel's programs timed in an interval, as in [`OsInterval`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KernelTimes {
+    requests: Option<Requests>,
+    calls: Option<ServerCalls>,
+    threads: Option<ThreadTimes>,
+}
+
+impl KernelTimes {
+    /// Adds the times of a later interval. Those that one of them lacks are unknown.
+    pub fn then(&self, later: &Self) -> Self {
+        let requests = self.requests.as_ref().zip(later.requests.as_ref());
+        let calls = self.calls.as_ref().zip(later.calls.as_ref());
+        let threads = self.threads.as_ref().zip(later.threads.as_ref());
+        Self {
             requests: requests.map(|(ours, theirs)| ours.plus(theirs)),
             calls: calls.map(|(ours, theirs)| ours.plus(theirs)),
             threads: threads.map(|(ours, theirs)| ours.plus(theirs)),
         }
+    }
+
+    /// Returns a share of them, from 0 to 1.
+    pub fn part(&self, share: f64) -> Self {
+        Self {
+            requests: self.requests.as_ref().map(|requests| requests.part(share)),
+            calls: self.calls.as_ref().map(|calls| calls.part(share)),
+            threads: self.threads.as_ref().map(|threads| threads.part(share)),
+        }
+    }
+}
+
+impl OsInterval {
+    /// Takes its times out of it.
+    pub fn take_times(&mut self) -> KernelTimes {
+        let (requests, calls) = (self.requests.take(), self.calls.take());
+        KernelTimes { requests, calls, threads: self.threads.take() }
+    }
+
+    pub fn times(&self) -> KernelTimes {
+        let (requests, calls) = (self.requests.clone(), self.calls.clone());
+        KernelTimes { requests, calls, threads: self.threads.clone() }
+    }
+
+    pub fn set_times(&mut self, times: KernelTimes) {
+        let KernelTimes { requests, calls, threads } = times;
+        (self.requests, self.calls, self.threads) = (requests, calls, threads);
     }
 }
 

@@ -100,7 +100,9 @@ impl<T: GroupTimes> TimedEvents<T> {
 pub struct TimeBuckets {
     /// Exact sum of the times.
     pub total_ns: u64,
-    /// Middle of each bucket that is not empty, ascending, and its count.
+    /// Middle of each bucket that is not empty, ascending, and its count. In files: the number of the
+    /// first bucket, then the count of each one from there on; -n stands for n empty ones.
+    #[serde(with = "counts_text")]
     pub buckets: Vec<(u64, u64)>,
 }
 
@@ -172,6 +174,63 @@ impl TimeBuckets {
     }
 }
 
+/// Buckets as a text, which is a tenth of their numbers as JSON.
+mod counts_text {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{BUCKETS, bucket_of, middle_ns};
+
+    pub fn serialize<S: Serializer>(buckets: &[(u64, u64)], to: S) -> Result<S::Ok, S::Error> {
+        let Some((first, _)) = buckets.first() else { return to.serialize_str("") };
+        let mut next = bucket_of(*first);
+        let mut words = vec![next.to_string()];
+        for (ns, count) in buckets {
+            let bucket = bucket_of(*ns);
+            let empty = bucket.saturating_sub(next);
+            words.extend((empty > 0).then(|| format!("-{empty}")));
+            words.push(count.to_string());
+            next = bucket + 1;
+        }
+        to.serialize_str(&words.join(" "))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(u64, u64)>, D::Error> {
+        let text = String::deserialize(from)?;
+        let mut words = text.split_ascii_whitespace();
+        let wrong = |word: &str| D::Error::custom(format!("{word:?} in a histogram's counts"));
+        let Some(first) = words.next() else { return Ok(Vec::new()) };
+        let mut next: usize = first.parse().map_err(|_| wrong(first))?;
+        let mut buckets = Vec::new();
+        for word in words {
+            match word.strip_prefix('-') {
+                Some(empty) => {
+                    let empty: usize = empty.parse().map_err(|_| wrong(word))?;
+                    next = next.saturating_add(empty);
+                }
+                None => {
+                    let count = word.parse().map_err(|_| wrong(word))?;
+                    if next >= BUCKETS {
+                        return Err(wrong(word));
+                    }
+                    buckets.push((middle_ns(next), count));
+                    next += 1;
+                }
+            }
+        }
+        Ok(buckets)
+    }
+}
+
+/// Number of the bucket that holds a time.
+fn bucket_of(ns: u64) -> usize {
+    if ns < 2 * STEPS {
+        return ns as usize;
+    }
+    let shift = u64::from(ns.ilog2()) - 5;
+    ((shift * STEPS + (ns >> shift)) as usize).min(BUCKETS - 1)
+}
+
 /// Middle of the bucket with this number: the kernel's program numbers them in the same way.
 fn middle_ns(bucket: usize) -> u64 {
     let bucket = bucket as u64;
@@ -186,22 +245,34 @@ pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The kernel's numbering, written down a second time.
-    fn bucket_of(ns: u64) -> usize {
-        if ns < 2 * STEPS {
-            return ns as usize;
-        }
-        let shift = u64::from(ns.ilog2()) - 5;
-        ((shift * STEPS + (ns >> shift)) as usize).min(BUCKETS - 1)
-    }
-
     pub fn counted(times_ns: &[u64]) -> TimeBuckets {
         let mut counts = vec![0; BUCKETS];
         times_ns.iter().for_each(|ns| counts[bucket_of(*ns)] += 1);
         TimeBuckets::of_counts(times_ns.iter().sum(), &counts)
     }
 
+    #[test]
+    fn counts_in_a_file_are_short_and_wrong_ones_are_refused() {
+        let few = counted(&[0, 1, 1, 100, 100, 70_000_000_000_000]);
+        let text = serde_json::to_string(&few).unwrap();
+        assert_eq!(text, r#"{"total_ns":70000000000202,"buckets":"0 1 2 -80 2 -940 1"}"#);
+        for wrong in
+            ["x", "0 x", "0 -x", "1024 1", "0 -1023 1 1", "-1 1", "0 -18446744073709551615 -9 1"]
+        {
+            let text = format!(r#"{{"total_ns":1,"buckets":"{wrong}"}}"#);
+            let read: Result<TimeBuckets, _> = serde_json::from_str(&text);
+            assert!(read.is_err(), "{wrong}: {read:?}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn counts_are_read_back(times in prop::collection::vec(0u64..100_000_000_000, 0..300)) {
+            let all = counted(&times);
+            let text = serde_json::to_string(&all).unwrap();
+            prop_assert_eq!(serde_json::from_str::<TimeBuckets>(&text).unwrap(), all);
+        }
+
         #[test]
         fn a_percentile_is_within_three_percent(
             mut times in prop::collection::vec(1u64..60_000_000_000, 1..30),

@@ -130,6 +130,7 @@ pub(super) fn latencies(
         }
         add(&mut whole, &second);
     }
+    log.finish()?;
     let whole = exact(whole, parts);
     Ok(Latency { timeline, whole, steady })
 }

@@ -487,15 +487,15 @@ fn a_killed_run_rebuilt_differs_from_a_whole_one_in_these_lines() {
         disk I/O error (SQLITE_IOERR_READ)
         advice: Find out why before using the figures: the load was not the one that was asked for.
         evidence: codes=["SQLITE_IOERR_READ"], sessions=8, sessions_lost=1
-      WARNING partial-record: petal was killed, or its run.json is lost: this is rebuilt from 4 journaled
+      WARNING partial-record: petal was killed, or its run.json is lost: this is rebuilt from its 4
         seconds, and later seconds are missing
         advice: Do not compare it with whole runs; run it again.
         evidence: seconds=4
       WARNING gaps: parts of the record are missing: percentiles of waits, I/O by kind of file, endpoints,
-        hooks and the size of the data afterwards are not in a journal
+        hooks and the size of the data afterwards are not in the seconds
         advice: Figures that rest on them are shown as unknown.
         evidence: gaps=["percentiles of waits, I/O by kind of file, endpoints, hooks and the size of the
-          data afterwards are not in a journal"]
+          data afterwards are not in the seconds"]
       WARNING short-run: 4 s is too short: caches, drives and checkpoints may not have settled
         advice: Use RUN_TIME=300 or more for figures to rely on.
         evidence: seconds=4.0
