@@ -58,6 +58,7 @@ pub fn command() -> Command {
             "os-text",
             "Also write vmstat.out, iostat.out and mpstat.out, as SLOB leaves them",
         ))
+        .arg(flag("timeline", "Also write timeline.csv, a row each second"))
         .arg(args::objective())
         .arg(args::os_data())
 }
@@ -117,7 +118,7 @@ fn of_below(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
     }
     let asks_for = |flag| matches.try_get_one::<bool>(flag).is_ok_and(|it| it == Some(&true));
     let has_workbook = matches!(matches.try_contains_id("xlsx"), Ok(true));
-    if ["json", "csv", "os-text"].into_iter().any(asks_for) || has_workbook {
+    if ["json", "csv", "os-text", "timeline"].into_iter().any(asks_for) || has_workbook {
         return of_several(&below.iter().collect::<Vec<_>>(), matches, console);
     }
     let named = below.iter().map(|below| {
@@ -220,6 +221,9 @@ fn of_run(
     exit = exit.max(kept(petal_report::write_all(&folder, &run), console));
     if matches.get_flag("os-text") {
         exit = exit.max(write_os_text(&folder, &run, console));
+    }
+    if matches.get_flag("timeline") {
+        exit = exit.max(kept(petal_report::write_timeline(&folder, &run), console));
     }
     Ok((run, exit))
 }
@@ -337,7 +341,7 @@ fn of_calibration(
     matches: &ArgMatches,
     console: &Console,
 ) -> Result<Exit, CommandError> {
-    refuse(matches, &["csv", "os-text"], path)?;
+    refuse(matches, &["csv", "os-text", "timeline"], path)?;
     let measured = calibration::load(path)?;
     let mut exit = Exit::Done;
     if path.is_dir() {
@@ -349,7 +353,7 @@ fn of_calibration(
 
 /// A folder gets its reports again.
 fn of_costs(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
-    refuse(matches, &["csv", "os-text"], path)?;
+    refuse(matches, &["csv", "os-text", "timeline"], path)?;
     let measured = costs::load(path)?;
     let mut exit = Exit::Done;
     if path.is_dir() {
@@ -398,7 +402,7 @@ fn read_server_reports(run: &mut Run, folder: &RecordFolder, console: &Console) 
 }
 
 fn of_sweep(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
-    refuse(matches, &["os-text"], path)?;
+    refuse(matches, &["os-text", "timeline"], path)?;
     let swept = record::sweep::load(path)?;
     for failure in &swept.sweep.failures {
         let (cell, round) = (failure.number, failure.repeat);

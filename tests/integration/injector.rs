@@ -141,7 +141,7 @@ fn run_is_whole(work: &Workplace, ended: &Ended) -> Result<(), String> {
         return Ok(());
     }
     let folder = work.run_folder();
-    for name in ["run.json", "report.txt", "report.html", "seconds.ndjson.gz", "timeline.csv"] {
+    for name in ["run.json", "report.txt", "report.html", "seconds.ndjson.gz"] {
         if fs::metadata(folder.join(name)).map_or(0, |file| file.len()) == 0 {
             return Err(format!("{name} is not there"));
         }

@@ -12,7 +12,8 @@ use serde_json::Value;
 use crate::support::{Mount, Running, SECONDS, Workplace, number, record, text_of};
 
 /// The columns of a run's timeline.csv, by name.
-fn columns(folder: &Path) -> BTreeMap<String, Vec<String>> {
+fn columns(work: &Workplace, folder: &Path) -> BTreeMap<String, Vec<String>> {
+    work.petal(["report", folder.to_str().unwrap(), "--timeline"]).exits(0);
     let text = fs::read_to_string(folder.join("timeline.csv")).unwrap();
     let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = rows.next().unwrap();
@@ -84,7 +85,7 @@ fn a_run_has_each_second_of_the_processors_memory_and_devices() {
     work.petal(["setup", "-s", "2", "--scale", "32M", "--db", &url]).exits(0);
     work.petal([&RUN[..], &["--db", &url]].concat()).watching().exits(0);
     let folder = work.run_folder();
-    let columns = columns(&folder);
+    let columns = columns(&work, &folder);
     let states = ["%usr", "%nice", "%sys", "%iowait", "%irq", "%soft", "%steal", "%idle"];
     let shares = states.map(|state| known(&columns, &format!("mpstat.{state}")));
     for at in 0..shares[0].len() {
@@ -142,7 +143,7 @@ fn no_os_perf_data_keeps_nothing() {
     }
     assert_eq!((&whole["cpu"], &whole["petal_cpu_s"]), (&Value::Null, &Value::Null));
     assert!(os_seconds(&folder).is_empty());
-    let columns = columns(&folder);
+    let columns = columns(&work, &folder);
     assert!(columns["mpstat.%usr"].iter().all(String::is_empty), "{columns:?}");
     assert!(!columns.keys().any(|name| name.starts_with("iostat.")));
 }
@@ -158,7 +159,7 @@ fn a_killed_run_keeps_what_was_seen() {
     run.kill();
     let reported = work.petal(["report", folder.to_str().unwrap()]).exits(0).stdout;
     assert!(reported.contains("OPERATING SYSTEM") && reported.contains("%iowait"), "{reported}");
-    let columns = columns(&folder);
+    let columns = columns(&work, &folder);
     assert!(known(&columns, "vmstat.cs").len() >= 3, "{columns:?}");
 }
 
@@ -183,7 +184,7 @@ fn a_recording_of_petal_os_is_merged_by_time() {
     // What petal did is as it was; what it could not see is there now.
     assert_eq!((&merged["ops"], &merged["waits"]), (&before["ops"], &before["waits"]));
     assert!(number(&merged, "/cpu/idle") <= 100.0);
-    let columns = columns(&folder);
+    let columns = columns(&work, &folder);
     known(&columns, "mpstat.%idle");
     known(&columns, "server.%CPU");
     // And it stays there, without the file.
@@ -238,7 +239,7 @@ fn a_killed_recorder_leaves_what_it_reported() {
     let dir = folder.to_str().unwrap();
     let reported = work.petal(["report", dir, "--os-data", path.to_str().unwrap()]).exits(0);
     assert!(reported.stdout.contains("host "), "{}", reported.stdout);
-    known(&columns(&folder), "mpstat.%idle");
+    known(&columns(&work, &folder), "mpstat.%idle");
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn a_run_that_is_killed_at_its_end_keeps_its_figures_at_each_step() {
     assert_eq!(kept["status"], "complete");
     assert!(kept["details"]["hooks"].to_string().contains("post_value"));
     assert!(!kept["details"]["gaps"].to_string().contains("EXTERNAL_SCRIPT"));
-    for name in ["report.txt", "timeline.csv", "report.html"] {
+    for name in ["report.txt", "report.html"] {
         assert!(folder.join(name).is_file(), "{name}");
     }
 }
@@ -316,7 +316,7 @@ fn a_workbook_is_written_where_it_was_asked_for_and_nowhere_else() {
     let work = Workplace::new();
     let run = run_in(&work, "petal-run-2");
     let run = run.to_str().unwrap();
-    work.petal(["report", run, "--xlsx", "run.xlsx"]).exits(0).telling(&["run.xlsx"]);
+    work.petal(["report", run, "--xlsx", "run.xlsx", "--timeline"]).exits(0).telling(&["run.xlsx"]);
     let mut book: Xlsx<_> = calamine::open_workbook(work.path("run.xlsx")).unwrap();
     let seconds = book.worksheet_range("seconds").unwrap();
     let rows = fs::read_to_string(work.path("petal-run-2/timeline.csv")).unwrap().lines().count();

@@ -111,6 +111,7 @@ fn pages_and_downloads_are_those_of_petals_other_commands() {
     let page = page_of(&work, &format!("{sweep}/{cell}/report.html"));
     assert!(served.page(&format!("{of_sweep}{cell}/report.html")) == page);
     let csv = served.page(&format!("{of_one}figures.csv"));
+    work.petal(["report", &format!("petal-results/{one}"), "--timeline"]).exits(0);
     assert!(csv == page_of(&work, &format!("{one}/timeline.csv")));
     let csv = served.page(&format!("{of_sweep}figures.csv"));
     assert!(csv == page_of(&work, &format!("{sweep}/sweep.csv")));

@@ -64,7 +64,7 @@ pub(super) fn limits(run: &Run) -> Judgement {
             "limits of the host changed during the run: {}. The figures mix both",
             in_words(&all)
         ),
-        "Run it again while nobody changes them; each second's rate is in timeline.csv.",
+        "Run it again while nobody changes them; petal report --timeline writes each second's rate.",
     )
     .with(evidence(&all))
 }

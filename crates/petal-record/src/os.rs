@@ -1,5 +1,5 @@
-//! A host's operating system during a run: totals for the record, and the seconds: those of petal's host
-//! in [`seconds`], those of the database's host in their own file ([`super::os_log`]).
+//! A host's operating system during a run: totals for the record, and the seconds: petal's host is
+//! in [`seconds`], the database's host in a file of its own ([`super::os_log`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -69,12 +69,12 @@ pub struct SecondSeen {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TimesOf {
-    /// Its own interval.
+    /// The interval itself.
     #[default]
     Own,
     /// None: a later interval has them.
     Later,
-    /// From then on to the end of its interval.
+    /// The time from this second to the end of the interval.
     From(f64),
 }
 

@@ -66,14 +66,15 @@ pub const SWEEP_CSV_NAME: &str = "sweep.csv";
 
 /// Writes every report of a run into its folder, and returns their paths.
 pub fn write_all(folder: &RecordFolder, run: &Run) -> Result<Vec<PathBuf>, RecordError> {
-    let timeline = made(folder, CSV_NAME, "the timeline", csv::timeline(run).csv())?;
     let spreads = latency_log::spreads(folder.path());
     let page = made(folder, html::NAME, "the report as a page", html::run(run, &spreads))?;
-    Ok(vec![
-        write(folder, TEXT_NAME, &text::render(run))?,
-        folder.write_atomically(CSV_NAME, timeline.as_bytes())?,
-        write(folder, html::NAME, &page)?,
-    ])
+    Ok(vec![write(folder, TEXT_NAME, &text::render(run))?, write(folder, html::NAME, &page)?])
+}
+
+/// Writes the seconds of a run as a table, and returns its path.
+pub fn write_timeline(folder: &RecordFolder, run: &Run) -> Result<PathBuf, RecordError> {
+    let timeline = made(folder, CSV_NAME, "the timeline", csv::timeline(run).csv())?;
+    folder.write_atomically(CSV_NAME, timeline.as_bytes())
 }
 
 /// Writes the operating system's figures as the files that SLOB leaves, and returns their paths;

@@ -199,7 +199,7 @@ pub(crate) fn stalled(run: &Run) -> Judgement {
             seconds.len(),
             at.join(", ")
         ),
-        "Look at those seconds in timeline.csv, and in the logs of the host and the database.",
+        "Look at those seconds (petal report --timeline), and in the logs of the host and the database.",
     )
     .with(json!({
         "longest_stall_s": longest.map(|stall| stall.seconds),

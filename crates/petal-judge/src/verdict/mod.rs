@@ -45,7 +45,7 @@ pub fn conclude(run: &mut Run) {
     run.summary.headline = Some(made(run));
 }
 
-/// Adds to a judged run what could not be read of its record.
+/// Adds the finding on missing parts of a record to a run that was judged before.
 pub fn tell_gaps(run: &mut Run) {
     const GAPS: &str = "gaps";
     let gaps = json!(run.details.gaps);

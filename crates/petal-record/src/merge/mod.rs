@@ -58,8 +58,8 @@ fn started(run: &Run) -> Option<OffsetDateTime> {
     moment::parse(&run.summary.started_at)
 }
 
-/// Merges the shares in these folders. The merged latency log and seconds, with those of the first
-/// host's operating system, are written into a folder; the caller judges and writes the record.
+/// Merges the shares in these folders. The merged latency log and seconds are written into a
+/// folder, with the first host's operating system; the caller judges and writes the record.
 pub fn merge(folders: &[PathBuf], into: &RecordFolder) -> Result<Run, RecordError> {
     let mut rows = MergedSeconds::default();
     let mut parts: Vec<HostRecord> = Vec::with_capacity(folders.len());
