@@ -1,5 +1,5 @@
 //! A host's operating system during a run: totals for the record, and the seconds: petal's host is
-//! in [`seconds`], the database's host in a file of its own ([`super::os_log`]).
+//! in [`seconds`], the database's host in another file ([`super::os_log`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;

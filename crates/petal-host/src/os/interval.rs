@@ -133,7 +133,7 @@ impl OsInterval {
     }
 }
 
-/// What the kernel's programs timed in an interval, as in [`OsInterval`].
+/// Times from the kernel's programs in an interval, as in [`OsInterval`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KernelTimes {
     requests: Option<Requests>,

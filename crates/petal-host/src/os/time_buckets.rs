@@ -101,7 +101,7 @@ pub struct TimeBuckets {
     /// Exact sum of the times.
     pub total_ns: u64,
     /// Middle of each bucket that is not empty, ascending, and its count. In files: the number of the
-    /// first bucket, then the count of each one from there on; -n stands for n empty ones.
+    /// first bucket, then the count of each one from there on; -n means n empty ones.
     #[serde(with = "counts_text")]
     pub buckets: Vec<(u64, u64)>,
 }
