@@ -15,7 +15,7 @@ use crate::support::{Ended, Workplace, record};
 use crate::versions::headline;
 
 /// A right that a role lacks, or a setting that limits it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Limit {
     /// The limit's name on the page.
     pub name: String,
@@ -25,12 +25,14 @@ pub struct Limit {
     pub words: Vec<String>,
     /// Words that `petal check` has although no command fails.
     pub passed: Vec<String>,
+    /// Words that `petal check` does not have: no command fails.
+    pub unnamed: Vec<String>,
 }
 
 impl Limit {
     pub fn new(name: &str, sql: &[&str], words: &[&str]) -> Self {
         let owned = |all: &[&str]| all.iter().map(|&it| it.to_owned()).collect();
-        Self { name: name.to_owned(), sql: owned(sql), words: owned(words), passed: Vec::new() }
+        Self { name: name.to_owned(), sql: owned(sql), words: owned(words), ..Self::default() }
     }
 
     /// All of these limits at once.
@@ -41,6 +43,13 @@ impl Limit {
             sql: limits.iter().flat_map(|limit| limit.sql.clone()).collect(),
             words: limits.iter().flat_map(|limit| limit.words.clone()).collect(),
             passed: limits.iter().flat_map(|limit| limit.passed.clone()).collect(),
+            // Any of them may be the reason for such words.
+            unnamed: limits
+                .first()
+                .into_iter()
+                .flat_map(|limit| limit.unnamed.clone())
+                .filter(|words| limits.iter().all(|limit| limit.unnamed.contains(words)))
+                .collect(),
         }
     }
 }
@@ -114,8 +123,10 @@ impl Limited<'_> {
         };
         let load = ["setup", "-s", "1", "--scale", "1024", "--scan-table-sz", "16", "--db"];
         let checked = check(&self.empty);
+        self.assert_unnamed(&checked, assert_named);
         command("setup", &[&load[..], &[&self.empty]].concat(), [&checked, &free.checked[0]]);
         let checked = check(&self.loaded);
+        self.assert_unnamed(&checked, assert_named);
         for words in &self.limit.passed {
             // Another limit may end the check before.
             let is_named = checked.contains(words) || !checked.contains("privilege:");
@@ -140,6 +151,12 @@ impl Limited<'_> {
             }
         }
         effect
+    }
+
+    fn assert_unnamed(&self, checked: &str, assert_named: &dyn Fn(bool, &str)) {
+        for words in &self.limit.unnamed {
+            assert_named(!checked.contains(words), &format!("{words}\n{checked}"));
+        }
     }
 
     /// Each figure that the first line lacks has a reason.

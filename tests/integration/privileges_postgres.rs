@@ -46,10 +46,32 @@ fn revocations(server: &Server) -> Vec<Limit> {
         let (name, objects): (String, Vec<String>) = (row.get(0), row.get(1));
         let revoke = |object: &String| format!("REVOKE {object} FROM PUBLIC");
         let sql: Vec<String> = objects.iter().map(revoke).collect();
-        Limit { words: vec![name.clone()], name: format!("no {name}"), sql, passed: Vec::new() }
+        let limit = Limit { name: format!("no {name}"), sql, ..Limit::default() };
+        match QUESTIONS.contains(&name.as_str()) {
+            true => Limit { unnamed: RIGHTS.map(str::to_owned).to_vec(), ..limit },
+            false => Limit { words: vec![name], ..limit },
+        }
     };
     client.query(sql, &[&names]).unwrap().into_iter().map(of_row).collect()
 }
+
+/// Questions for privileges, which are not the privileges: no command needs an answer.
+const QUESTIONS: [&str; 6] = [
+    "has_database_privilege",
+    "has_function_privilege",
+    "has_language_privilege",
+    "has_schema_privilege",
+    "has_table_privilege",
+    "has_tablespace_privilege",
+];
+/// Words of `petal check` for the privileges that petal asks for by them.
+const RIGHTS: [&str; 3] = [
+    "privilege: load and drop missing",
+    "privilege: LOOP=server missing",
+    "privilege: UPDATEs missing",
+];
+/// The loaded schema has no routine: petal makes it.
+const NO_ROUTINE: &str = "no routine";
 
 /// The role is not the database's owner.
 const NOT_OWNER: &str = "ALTER DATABASE {database} OWNER TO petal; GRANT CREATE, TEMPORARY ON DATABASE {database} TO {role}";
@@ -86,6 +108,7 @@ const LIMITS: &[Words] = &[
         &["REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC"],
         &["privilege: LOOP=server missing"],
     ),
+    (NO_ROUTINE, &["DROP ROUTINE petal1.petal_run"], &[]),
     (
         "no EXECUTE by default",
         &["ALTER DEFAULT PRIVILEGES FOR ROLE {role} REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC"],
@@ -287,10 +310,17 @@ fn hold(limits: &[Limit]) -> Vec<(String, Effect)> {
 }
 
 /// Rows of every `make test`.
-const SAMPLE: [&str; 6] = [
-    // The check goes on without these functions, and names the view.
-    "no has_function_privilege + no pg_stat_wal",
-    "no has_table_privilege + no pg_stat_wal",
+const SAMPLE: [&str; 12] = [
+    // Questions for privileges: all goes on without an answer.
+    "no has_function_privilege",
+    "no has_table_privilege",
+    "no has_database_privilege + no has_tablespace_privilege",
+    "no has_language_privilege + no has_schema_privilege + no routine",
+    // The check names the privilege that is missing all the same.
+    "no has_function_privilege + no clock_timestamp + no pg_stat_wal",
+    "no has_table_privilege + no pg_settings + no pg_stat_wal",
+    "no has_table_privilege + no UPDATE",
+    "no has_database_privilege + no CREATE on the database",
     "no pg_stat_database",
     "two connections without pg_stat_database",
     "no pg_monitor + managed without a log",
@@ -307,7 +337,9 @@ fn what_check_passes_a_run_does() {
     let limits = LIMITS.iter().map(|(name, sql, words)| {
         let passed = PASSED.iter().filter(|(limit, _)| limit == name);
         let passed = passed.map(|(_, words)| (*words).to_owned()).collect();
-        Limit { passed, ..Limit::new(name, sql, words) }
+        let unnamed: &[&str] = if *name == NO_ROUTINE { &RIGHTS } else { &[] };
+        let unnamed = unnamed.iter().map(|&words| words.to_owned()).collect();
+        Limit { passed, unnamed, ..Limit::new(name, sql, words) }
     });
     let all: Vec<Limit> = limits.chain(revocations(server())).collect();
     let rows = std::env::var("PETAL_TEST_ROWS").unwrap_or_else(|_| SAMPLE.join(","));

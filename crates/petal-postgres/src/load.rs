@@ -236,6 +236,14 @@ const LOCK_ROOM: &str = "SELECT \
      + pg_catalog.current_setting('max_prepared_transactions')::bigint, \
      (SELECT pg_catalog.count(*) FROM pg_catalog.pg_locks WHERE NOT fastpath)";
 
+/// Whether the role may create schemas in the database.
+pub const MAY_CREATE: &str =
+    "SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')";
+
+/// Whether the role may use a tablespace; all may use the database's own.
+const MAY_USE_TABLESPACE: &str = "SELECT pg_catalog.has_tablespace_privilege($1::pg_catalog.oid, 'CREATE') \
+     OR $1 = (SELECT dattablespace FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())";
+
 /// Steps before the first row.
 impl Loader<'_> {
     /// Refuses a load that is sure to fail.
@@ -250,11 +258,10 @@ impl Loader<'_> {
     fn check_writable(&self, client: &mut Client) -> Result<()> {
         let sql = "SELECT pg_catalog.pg_is_in_recovery(), \
             pg_catalog.current_setting('transaction_read_only')::boolean, \
-                   pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE'), \
                    current_user::pg_catalog.text, \
                    pg_catalog.current_database()::pg_catalog.text";
         let row = client.ask_row("looking", sql, &[])?;
-        let (role, database): (&str, &str) = (row.read(3)?, row.read(4)?);
+        let (role, database): (&str, &str) = (row.read(2)?, row.read(3)?);
         if row.read(0)? {
             return Err(self.refused("is a standby, which only reads; name its primary"));
         }
@@ -263,7 +270,8 @@ impl Loader<'_> {
                 "role {role} only reads (default_transaction_read_only); load with another role"
             )));
         }
-        if !row.read::<bool>(2)? {
+        // If the server refuses the question, CREATE SCHEMA answers it.
+        if client.ask_if_allowed("looking", MAY_CREATE, &[])? == Some(false) {
             return Err(self.refused(&format!(
                 "role {role} may not create schemas in database {database}; GRANT CREATE ON \
                  DATABASE {database} TO {role}"
@@ -275,11 +283,7 @@ impl Loader<'_> {
     /// The tablespace must be there, and be open to the role. Its folder; empty: the server's own.
     fn check_tablespace(&self, client: &mut Client) -> Result<String> {
         // Without a name the session's default goes before the database's.
-        let sql = "SELECT pg_catalog.pg_tablespace_location(oid), \
-                          pg_catalog.has_tablespace_privilege(oid, 'CREATE') OR oid = (SELECT \
-                          dattablespace \
-                              FROM pg_catalog.pg_database WHERE datname = \
-                              pg_catalog.current_database()) \
+        let sql = "SELECT pg_catalog.pg_tablespace_location(oid), oid \
                    FROM pg_catalog.pg_tablespace WHERE spcname = coalesce($1, \
                        nullif(pg_catalog.current_setting('default_tablespace'), ''), \
                        (SELECT spcname FROM pg_catalog.pg_database d JOIN \
@@ -298,9 +302,10 @@ impl Loader<'_> {
                 there.unwrap_or_default()
             )));
         };
-        match row.read(1)? {
-            true => row.read(0),
-            false => Err(self.refused(&format!(
+        // If the server refuses the question, CREATE TABLE answers it.
+        match client.ask_if_allowed(doing, MAY_USE_TABLESPACE, &[&row.read::<u32>(1)?])? {
+            None | Some(true) => row.read(0),
+            Some(false) => Err(self.refused(&format!(
                 "the role may not use tablespace {}; GRANT CREATE ON TABLESPACE to it",
                 self.tablespace.unwrap_or_default()
             ))),

@@ -1,12 +1,14 @@
 //! Rights and settings of a role that a load or a run depends on, for `petal check`. Loads and runs pass if it
 //! passes.
 
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
 use super::client::Client;
 use super::connect::{Endpoint, server_version, words};
+use super::load::MAY_CREATE;
 use super::this_host::LocalPostgres;
-use super::{describe, long_work, plan, publications, rights, session_server};
+use super::{describe, long_work, plan, publications, rights, servers, session_server};
 use petal_engine::Result;
 use petal_engine::server::own_files;
 use petal_record::target::Privilege;
@@ -73,11 +75,13 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
 
 fn of_load(client: &mut Client, writes: bool) -> Result<Privilege> {
     let refused = rights::refused(client, rights::LOAD)?;
-    let may_create =
-        "SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')";
+    let may_create = match client.ask_if_allowed("asking for privileges", MAY_CREATE, &[])? {
+        Some(may_create) => may_create,
+        None => tries(client, "CREATE SCHEMA petal_tried"),
+    };
     Ok(privilege(
         "load and drop",
-        writes && refused.is_none() && is_granted(client, may_create, &[])?,
+        writes && refused.is_none() && may_create,
         "The role cannot load data here; runs on loaded data do not need it.",
         &match refused {
             Some(names) => format!("GRANT the role the use of {names} (pg_catalog)"),
@@ -85,6 +89,14 @@ fn of_load(client: &mut Client, writes: bool) -> Result<Privilege> {
             None => "GRANT CREATE ON DATABASE ... TO the role".to_owned(),
         },
     ))
+}
+
+/// Whether the server lets the role do this, in a transaction that petal rolls back; an error that is not about
+/// privileges is for another check to name.
+fn tries(client: &mut Client, sql: &str) -> bool {
+    let tried = client.batch_execute(&format!("BEGIN; {sql}"));
+    let _ = client.batch_execute("ROLLBACK");
+    tried.map_or_else(|error| error.code() != Some(&SqlState::INSUFFICIENT_PRIVILEGE), |()| true)
 }
 
 /// Event triggers that are on.
@@ -149,7 +161,10 @@ fn on_tables(client: &mut Client, schemas: &[u32], writes: bool) -> Result<Vec<P
     let triggers: Option<Option<String>> =
         client.ask_if_allowed("asking for triggers", TRIGGERS, &[&numbers])?;
     let triggers = triggers.flatten();
-    let mut ask = |sql: &str| is_granted(client, sql, schemas);
+    let mut may_update = true;
+    for &number in schemas {
+        may_update = may_update && servers::may_update(client, number)?;
+    }
     Ok(vec![
         Privilege {
             is_needed: true,
@@ -171,11 +186,7 @@ fn on_tables(client: &mut Client, schemas: &[u32], writes: bool) -> Result<Vec<P
         },
         privilege(
             "UPDATEs",
-            ask("SELECT \
-                 pg_catalog.bool_and(pg_catalog.has_table_privilege(pg_catalog.format('petal%s.cf1', number), 'UPDATE')) \
-                 FROM pg_catalog.unnest($1::int[]) AS number")?
-                && writes
-                && published.is_none(),
+            may_update && writes && published.is_none(),
             "The role can only run with UPDATE_PCT=0.",
             match &published {
                 Some(published) => published,
@@ -185,11 +196,15 @@ fn on_tables(client: &mut Client, schemas: &[u32], writes: bool) -> Result<Vec<P
         ),
         privilege(
             "vacuum",
-            ask("SELECT pg_catalog.bool_and(pg_catalog.pg_has_role(relowner, 'USAGE')) FROM \
+            is_granted(
+                client,
+                "SELECT pg_catalog.bool_and(pg_catalog.pg_has_role(relowner, 'USAGE')) FROM \
                 pg_catalog.pg_class \
                  WHERE oid = ANY (SELECT pg_catalog.format('petal%s.cf1', \
                  number)::pg_catalog.regclass \
-                                  FROM pg_catalog.unnest($1::int[]) AS number)")?,
+                                  FROM pg_catalog.unnest($1::int[]) AS number)",
+                schemas,
+            )?,
             "Dead rows of a run are then cleared in the next one, within its figures.",
             "run as the role that loaded (17 and later: GRANT MAINTAIN)",
         ),

@@ -5,18 +5,16 @@ use std::collections::BTreeSet;
 
 use super::answer::Columns as _;
 use super::client::Client;
-use super::connect::is_refusal;
+use super::connect::{is_refusal, words};
 use petal_engine::Result;
 
 /// Names of pg_catalog in a load's statements, without those that a load can miss.
-pub const LOAD: [&str; 31] = [
+pub const LOAD: [&str; 29] = [
     "array_agg",
     "bool_or",
     "count",
     "current_database",
     "current_setting",
-    "has_database_privilege",
-    "has_tablespace_privilege",
     "hashtext",
     "length",
     "max",
@@ -43,42 +41,65 @@ pub const LOAD: [&str; 31] = [
     "to_regclass",
 ];
 
-/// Questions for the names that the role may not use, each with the function that it needs.
-const REFUSED: [(&str, &str); 2] = [
-    (
-        "has_function_privilege",
+/// Questions for the names that the role may not use: functions, then tables and views. If the server refuses
+/// the first form of a question, petal reads the grants.
+const REFUSED: [[&str; 2]; 2] = [
+    [
         "SELECT proname::pg_catalog.text FROM pg_catalog.pg_proc \
          WHERE pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND proname = ANY($1) GROUP BY proname \
          HAVING NOT pg_catalog.bool_or(pg_catalog.has_function_privilege(oid, 'EXECUTE')) ORDER BY 1",
-    ),
-    (
-        "has_table_privilege",
+        "SELECT proname::pg_catalog.text FROM pg_catalog.pg_proc \
+         WHERE pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND proname = ANY($1) GROUP BY proname \
+         HAVING NOT pg_catalog.bool_or(proacl IS NULL OR EXISTS (SELECT FROM pg_catalog.aclexplode(proacl) \
+         WHERE privilege_type = 'EXECUTE' AND (grantee = 0 OR pg_catalog.pg_has_role(grantee, 'USAGE')))) \
+         ORDER BY 1",
+    ],
+    [
         "SELECT relname::pg_catalog.text FROM pg_catalog.pg_class \
          WHERE relnamespace = 'pg_catalog'::pg_catalog.regnamespace AND relname = ANY($1) \
          AND NOT pg_catalog.has_table_privilege(oid, 'SELECT') ORDER BY 1",
-    ),
+        "SELECT relname::pg_catalog.text FROM pg_catalog.pg_class \
+         WHERE relnamespace = 'pg_catalog'::pg_catalog.regnamespace AND relname = ANY($1) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.aclexplode(relacl) \
+         WHERE privilege_type = 'SELECT' AND (grantee = 0 OR pg_catalog.pg_has_role(grantee, 'USAGE'))) \
+         AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles \
+         WHERE rolname = 'pg_read_all_data' AND pg_catalog.pg_has_role(oid, 'USAGE')) ORDER BY 1",
+    ],
 ];
 
-/// Returns the names of this list that the role may not use, in words; None if it may use all. A question that
-/// the server refuses costs its own answer alone: the function that it needs is then one of the names.
+/// Returns the names of this list that the role may not use, in words; None if it may use all. If the server
+/// refuses a question, its message counts only if it names one of the list: petal needs no answer to go on.
 pub fn refused<'a>(
     client: &mut Client,
     names: impl IntoIterator<Item = &'a str>,
 ) -> Result<Option<String>> {
     let names: Vec<&str> = names.into_iter().collect();
-    let mut refused = Vec::new();
-    for (function, sql) in REFUSED {
-        match client.query(sql, &[&names]) {
-            Ok(rows) => {
-                for row in &rows {
-                    refused.push(row.read::<String>(0)?);
+    let mut refused = BTreeSet::new();
+    for forms in REFUSED {
+        for sql in forms {
+            match client.query(sql, &[&names]) {
+                Ok(rows) => {
+                    for row in &rows {
+                        refused.insert(row.read::<String>(0)?);
+                    }
+                    break;
+                }
+                Err(error) if is_refusal(&error) => {
+                    let is_named = |name: &&&str| is_word_of(&words(&error), name);
+                    refused.extend(names.iter().filter(is_named).map(|&name| name.to_owned()));
+                }
+                Err(error) => {
+                    return Err(client.error("asking which functions it may use", &error));
                 }
             }
-            Err(error) if is_refusal(&error) => refused.push(function.to_owned()),
-            Err(error) => return Err(client.error("asking which functions it may use", &error)),
         }
     }
+    let refused: Vec<String> = refused.into_iter().collect();
     Ok((!refused.is_empty()).then(|| refused.join(", ")))
+}
+
+fn is_word_of(text: &str, name: &str) -> bool {
+    text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == name)
 }
 
 /// The names of pg_catalog in a text of SQL.
@@ -94,8 +115,11 @@ mod tests {
     use super::*;
 
     /// Names that a load can miss, that are types, or that belong to a run in the same files.
-    const OTHERS: [&str; 9] = [
+    const OTHERS: [&str; 12] = [
+        "has_database_privilege",
+        "has_tablespace_privilege",
         "host",
+        "oid",
         "pg_locks",
         "pg_stat_activity",
         "pg_stat_progress_create_index",

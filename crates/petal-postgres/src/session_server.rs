@@ -120,14 +120,8 @@ pub fn make_routine(client: &mut Client, number: u32) -> Result<()> {
     if is_made(client, &name, &routine)? {
         return Ok(());
     }
-    let sql = format!(
-        "DO $$ BEGIN EXECUTE (SELECT pg_catalog.string_agg('DROP ROUTINE ' \
-         || oid::pg_catalog.regprocedure, '; ') FROM pg_catalog.pg_proc \
-         WHERE proname = 'petal_run' AND pronamespace = '{name}'::pg_catalog.regnamespace \
-         HAVING pg_catalog.count(*) > 0); EXCEPTION WHEN null_value_not_allowed THEN END $$; \
-         {routine} COMMENT ON PROCEDURE {name}.petal_run IS '{COMMENT}{ROUTINE_VERSION}'"
-    );
-    match client.run(&format!("making {name}.petal_run (LOOP=client needs none)"), &sql) {
+    let doing = format!("making {name}.petal_run (LOOP=client needs none)");
+    match client.run(&doing, &making(&name, &routine)) {
         // Another petal may have made it at the same time.
         Err(error) => match is_made(client, &name, &routine) {
             Ok(true) => Ok(()),
@@ -135,6 +129,17 @@ pub fn make_routine(client: &mut Client, number: u32) -> Result<()> {
         },
         made => made,
     }
+}
+
+/// Statements that put the routine in place of all others of its name.
+fn making(name: &str, routine: &str) -> String {
+    format!(
+        "DO $$ BEGIN EXECUTE (SELECT pg_catalog.string_agg('DROP ROUTINE ' \
+         || oid::pg_catalog.regprocedure, '; ') FROM pg_catalog.pg_proc \
+         WHERE proname = 'petal_run' AND pronamespace = '{name}'::pg_catalog.regnamespace \
+         HAVING pg_catalog.count(*) > 0); EXCEPTION WHEN null_value_not_allowed THEN END $$; \
+         {routine} COMMENT ON PROCEDURE {name}.petal_run IS '{COMMENT}{ROUTINE_VERSION}'"
+    )
 }
 
 /// Why the role cannot run petal's loop inside the server; None if it can.
@@ -148,14 +153,23 @@ pub fn refusal(client: &mut Client, schemas: &[u32]) -> Result<Option<String>> {
     }
     for &number in schemas {
         let name = schema::name(number);
-        if is_made(client, &name, &schema::routine(&name))? {
+        let routine = schema::routine(&name);
+        if is_made(client, &name, &routine)? {
             continue;
         }
         let sql = "SELECT pg_catalog.has_schema_privilege($1::pg_catalog.text, 'CREATE') \
             AND pg_catalog.has_language_privilege('plpgsql', 'USAGE') \
             AND NOT pg_catalog.current_setting('transaction_read_only')::boolean";
         let doing = "asking who may make the routine";
-        if client.ask_if_allowed(doing, sql, &[&name])? != Some(true) {
+        let may_make = match client.ask_if_allowed(doing, sql, &[&name])? {
+            Some(may_make) => may_make,
+            None => {
+                let tried = client.batch_execute(&format!("BEGIN; {}", making(&name, &routine)));
+                client.run(doing, "ROLLBACK")?;
+                tried.is_ok()
+            }
+        };
+        if !may_make {
             return Ok(Some(format!(
                 "{name}.petal_run is not there, and the role may not make it: GRANT CREATE ON SCHEMA \
                  {name} TO the role, or run once with LOOP=server as the role that loaded"
