@@ -51,23 +51,29 @@ pub fn n_rows_are_n_blocks(subject: &dyn Provable) -> PromiseResult {
         );
     }
     // It must still hold after UPDATEs.
-    let home = seat(1, 1, Role::Mixed);
-    let before = engine.data_bytes().of("Engine::data_bytes")?;
-    let many = choose(&Workload { update_pct: 100, ..workload() }, home, 1000);
-    execute(engine.connect(home).of(EXECUTE)?.as_mut(), &many, EXECUTE)?;
-    engine.quiesce().of("Engine::settle")?;
-    let settled = engine.settle(&Silent, &subject.stop()).of("Engine::settle")?;
-    let stayed = || {
-        placed(1)?;
+    let stayed = |schema| -> PromiseResult<String> {
+        let home = seat(1, schema, Role::Mixed);
+        let before = engine.data_bytes().of("Engine::data_bytes")?;
+        let many = choose(&Workload { update_pct: 100, ..workload() }, home, 1000);
+        execute(engine.connect(home).of(EXECUTE)?.as_mut(), &many, EXECUTE)?;
+        engine.quiesce().of("Engine::settle")?;
+        let settled = engine.settle(&Silent, &subject.stop()).of("Engine::settle")?;
+        placed(schema)?;
         let now = engine.data_bytes().of("Engine::data_bytes")?;
         let [then, is] = [before, now].map(figure);
         hold!(PLACEMENT, now == before, "rows moved: {then} bytes of data became {is}");
-        Ok(())
+        Ok(settled.done.join("; "))
     };
-    stayed().map_err(|unproved| without_room(engine.as_ref(), unproved))?;
-    let settled = settled.done.join("; ");
+    let stayed_there =
+        |schema| stayed(schema).map_err(|unproved| without_room(engine.as_ref(), unproved));
+    // A snapshot that has ended, such as one of the server's own ANALYZE, has no holder to name: the same
+    // UPDATEs of the other schema show whether rows move without it.
+    let (settled, again) = match stayed_there(1) {
+        Err(Unproved::Broken { seen, .. }) => (stayed_there(2)?, format!("; once {seen}")),
+        settled => (settled?, String::new()),
+    };
     held(format!(
-        "{ROWS} rows in {ROWS} blocks of {block_size} bytes ({source}); settled: {settled}"
+        "{ROWS} rows in {ROWS} blocks of {block_size} bytes ({source}); settled: {settled}{again}"
     ))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use petal_settings::{LoopSide, RedoStress, Settings};
 
-use petal_prove::Unproved;
+use petal_prove::{TriedPromise, Unproved};
 
 use super::{Place, Target, nobody_waits, own_database};
 use crate::idle_proxies::{self, HaProxy};
@@ -71,6 +71,38 @@ pub const POSTGRES_CLIENT: Target = Target {
     },
     ..POSTGRES
 };
+
+/// As that of the server's own ANALYZE: nobody holds it when petal asks.
+#[test]
+fn a_snapshot_that_ends_during_the_updates_breaks_no_promise() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let _alone = server_postgres::alone();
+    let (work, engine) = POSTGRES.loaded(2);
+    drop(engine);
+    let database = own_database(&work);
+    let mut other = server_postgres::shared().client(&database);
+    let mut seen = server_postgres::shared().client(&database);
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM petal1.cf1";
+    other.batch_execute(begin).unwrap();
+    // A longer table means that a row has moved.
+    let size = "SELECT pg_relation_size('petal1.cf1')";
+    let mut size = move || seen.query_one(size, &[]).unwrap().get::<_, i64>(0);
+    let loaded = size();
+    let ended = std::thread::spawn(move || {
+        while size() == loaded {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        other.batch_execute("COMMIT").unwrap();
+    });
+    let place = Place { target: &POSTGRES, work };
+    match petal_prove::n_rows_are_n_blocks(&place) {
+        Ok(TriedPromise::Held(seen)) => assert!(seen.contains("; once "), "{seen}"),
+        other => panic!("{other:?}"),
+    }
+    ended.join().unwrap();
+}
 
 #[test]
 fn an_old_snapshot_of_somebody_else_breaks_no_promise() {
