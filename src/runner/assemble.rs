@@ -127,7 +127,7 @@ pub fn run(
             ranges: measured.os_ranges,
             intervals: measured.os_intervals,
         },
-        seconds: measured.os_seconds,
+        seconds: measured.os_seconds.into(),
         ..seen
     };
     let details = Details {

@@ -729,7 +729,7 @@ fn close<'scope, 'env>(
         lost: standing.lost,
         server_reports,
         details: Details {
-            timeline: sampler.timeline,
+            timeline: sampler.timeline.into(),
             data_bytes_after: data_bytes.flatten(),
             other_runs,
             data_vanished,

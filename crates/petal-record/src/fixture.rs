@@ -499,7 +499,7 @@ pub fn fill(run: &mut Run, timeline: Vec<Second>) {
     let totals = IntervalTotals::of(&timeline);
     fill_summary(run, &totals, &timeline);
     fill_details(run, &totals, &timeline);
-    run.details.timeline = timeline;
+    run.details.timeline = timeline.into();
 }
 
 fn fill_summary(run: &mut Run, totals: &IntervalTotals, timeline: &[Second]) {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::os_log::{self, OsLogHeader};
 use super::seconds::{self, UnreadOpening};
-use super::{Run, os_merge};
+use super::{Run, Shared, os_merge};
 use petal_host::host::HostFacts;
 use petal_host::os::{GroupLimit, KernelTimes, OsInterval, Whole};
 
@@ -51,7 +51,7 @@ pub struct HostSeen {
     pub whole: Whole,
     /// Seconds of the run, which `run.json` leaves out because a long run has many.
     #[serde(skip)]
-    pub seconds: Vec<SecondSeen>,
+    pub seconds: Shared<SecondSeen>,
 }
 
 /// Counts between two samples.
@@ -224,9 +224,9 @@ pub(super) fn attach(folder: &Path, run: &mut Run) {
             let cut = read.torn.then(|| "they end with a line that is cut off".to_owned());
             let gaps = [read.gap, cut].into_iter().flatten();
             run.details.gaps.extend(gaps.map(|why| format!("not all seconds are known: {why}")));
-            run.details.timeline = read.seconds;
+            run.details.timeline = read.seconds.into();
             if let Some(seen) = &mut run.details.os {
-                seen.seconds = read.os_seconds;
+                seen.seconds = read.os_seconds.into();
             }
         }
         Err(error) => run.details.gaps.push(format!("no seconds: {error}")),
@@ -286,7 +286,7 @@ mod tests {
             let mut run = fixture::mixed_run();
             fixture::time_requests(&mut run);
             let seen = run.details.os.unwrap();
-            let long = HostSeen { seconds: together(&seen.seconds, &lengths), ..seen.clone() };
+            let long = HostSeen { seconds: together(&seen.seconds, &lengths).into(), ..seen.clone() };
             prop_assert_eq!(long.within(0.0, 60.0), seen.within(0.0, 60.0));
             // At its bounds a window takes a share.
             let [short, long] = [&seen, &long].map(|seen| seen.within(5.0, 59.0).sum.requests.unwrap());
@@ -302,7 +302,7 @@ mod tests {
         let mut run = fixture::mixed_run();
         fixture::time_requests(&mut run);
         let mut seen = run.details.os.unwrap();
-        seen.seconds = together(&seen.seconds, &[10]);
+        seen.seconds = together(&seen.seconds, &[10]).into();
         assert!(seen.within(0.0, 60.0).sum.requests.is_some());
         for second in seen.seconds.iter_mut().skip(50) {
             second.times = TimesOf::Later; // The run was killed.

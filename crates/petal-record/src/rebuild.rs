@@ -79,7 +79,7 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
         let end_s = read.os_seconds.last().map_or(0.0, SecondSeen::end_s);
         whole.sum.set_times(os::times_within(&read.os_seconds, 0.0, end_s));
         whole.settle(seen.allowed_cpus.as_deref());
-        (seen.whole, seen.seconds) = (whole, read.os_seconds);
+        (seen.whole, seen.seconds) = (whole, read.os_seconds.into());
     }
     run.summary.sessions_lost = read.sessions_lost;
     if !read.changes.is_empty() {
@@ -144,7 +144,7 @@ fn fill_totals(
     run.summary.errors = last.errors;
     let rates = totals.rates(over);
     run.set(totals, rates);
-    run.details.timeline = timeline;
+    run.details.timeline = timeline.into();
 }
 
 fn end_s(second: &Second) -> f64 {

@@ -16,7 +16,7 @@ use super::driver_hosts::{HostRun, HostShare, StartedBy};
 use super::input;
 use super::os::SERVER_NAME;
 use super::os_figures::OsFigures;
-use super::{Details, RecordError, RecordFolder, Run, Status, moment, seconds};
+use super::{Details, RecordError, RecordFolder, Run, Shared, Status, moment, seconds};
 use crate::target::PlanCheck;
 use petal_host::host::HostFacts;
 use petal_workload::share::Share;
@@ -73,9 +73,9 @@ pub fn merge(folders: &[PathBuf], into: &RecordFolder) -> Result<Run, RecordErro
             let why = format!("share {share} is in {other} as well; name each share once");
             return Err(RecordError::Share { path: folder.clone(), why });
         }
-        rows.add(std::mem::take(&mut part.run.details.timeline), &part.share);
+        rows.add(&std::mem::take(&mut part.run.details.timeline), &part.share);
         if let Some(seen) = part.run.details.os.as_mut().filter(|_| !part.share.share.is_first()) {
-            seen.seconds = Vec::new();
+            seen.seconds = Shared::default();
         }
         parts.push(part);
     }
@@ -123,7 +123,7 @@ fn merged(parts: &[HostRecord], latency: Latency, window: Option<(f64, f64)>) ->
     run.details.rebuilt = false;
     run.details.rebuilt_because = None;
     add_up_details(&mut run.details, parts);
-    run.details.timeline = latency.timeline;
+    run.details.timeline = latency.timeline.into();
     run.set_latencies(&latency.whole);
     database::fill(&mut run, parts, &latency.whole);
     (run.summary.steady, run.details.steady) = (None, None);

@@ -255,7 +255,7 @@ fn a_second_that_the_counting_share_did_not_see_whole_has_no_counts() {
     let (counting, other) = (host(true, "a"), host(false, "b"));
     let added = |shares: [(&HostShare, f64); 2]| {
         let mut rows = MergedSeconds::default();
-        shares.iter().for_each(|(share, last_s)| rows.add(seconds(*last_s), share));
+        shares.iter().for_each(|(share, last_s)| rows.add(&seconds(*last_s), share));
         rows.into_timeline()
     };
     for shares in [[(&counting, 0.74), (&other, 1.0)], [(&other, 1.0), (&counting, 0.74)]] {

@@ -24,12 +24,12 @@ pub(super) struct MergedSeconds {
 
 impl MergedSeconds {
     /// Adds a host's seconds. A machine's devices and processors count once.
-    pub fn add(&mut self, seconds: Vec<Second>, share: &HostShare) {
+    pub fn add(&mut self, seconds: &[Second], share: &HostShare) {
         let is_new_machine = self.machines.insert(share.machine());
         if share.counts_database {
             self.counted_s.push(seconds.last().map_or(0.0, end_s));
         }
-        for (at, second) in seconds.into_iter().enumerate() {
+        for (at, second) in seconds.iter().cloned().enumerate() {
             let counted = if share.counts_database { second.io } else { None };
             let device = second.device.filter(|_| is_new_machine);
             let cpu = second.cpu.filter(|_| is_new_machine && self.machines.len() == 1);

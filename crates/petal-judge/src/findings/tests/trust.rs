@@ -144,7 +144,7 @@ fn steadiness_over_five_minutes() {
     let timeline = fixture::timeline(310);
     let long = |shape: fn(u64) -> u64| {
         let mut run = fixture::mixed_run();
-        run.details.timeline = timeline.clone();
+        run.details.timeline = timeline.clone().into();
         for (index, second) in run.details.timeline.iter_mut().enumerate() {
             second.ops.total = second.ops.total * shape(index as u64) / 100;
         }

@@ -1,0 +1,58 @@
+//! A list that copies of a record share: a day's seconds exist once, however many views are made of the
+//! run. Whoever changes one gets a list apart from the others.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shared<T>(Arc<Vec<T>>);
+
+impl<T> Default for Shared<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T> From<Vec<T>> for Shared<T> {
+    fn from(all: Vec<T>) -> Self {
+        Self(Arc::new(all))
+    }
+}
+
+impl<T> FromIterator<T> for Shared<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(all: I) -> Self {
+        all.into_iter().collect::<Vec<T>>().into()
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = Vec<T>;
+
+    fn deref(&self) -> &Vec<T> {
+        &self.0
+    }
+}
+
+impl<T: Clone> DerefMut for Shared<T> {
+    fn deref_mut(&mut self) -> &mut Vec<T> {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Shared<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl<'a, T: Clone> IntoIterator for &'a mut Shared<T> {
+    type Item = &'a mut T;
+    type IntoIter = std::slice::IterMut<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter_mut()
+    }
+}
