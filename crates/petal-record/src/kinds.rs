@@ -1,9 +1,9 @@
 //! Kinds of operation by name, as the files of a record have them. Reports go through all seconds
 //! for each kind, so a record that names another kind in each second would take hours.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::Run;
+use super::{ByName, Run};
 
 /// Petal has eight; a later one may have more.
 const KINDS_MAX: usize = 32;
@@ -24,8 +24,8 @@ impl KindNames {
         is_taken
     }
 
-    pub fn retain<T>(&mut self, by_kind: &mut BTreeMap<String, T>) {
-        by_kind.retain(|name, _| self.take(name));
+    pub fn retain<T>(&mut self, by_kind: &mut ByName<T>) {
+        by_kind.retain(|name| self.take(name));
     }
 
     /// Gap of a record that names more kinds.
@@ -56,10 +56,9 @@ mod tests {
     fn the_first_kinds_stay_and_the_others_are_a_gap() {
         let mut kinds = KindNames::default();
         let mut of = |names: std::ops::Range<usize>| {
-            let mut by_kind: BTreeMap<String, usize> =
-                names.map(|at| (format!("k{at}"), at)).collect();
+            let mut by_kind: ByName<usize> = names.map(|at| (format!("k{at}"), at)).collect();
             kinds.retain(&mut by_kind);
-            by_kind.len()
+            by_kind.keys().count()
         };
         assert_eq!(of(0..8), 8);
         assert_eq!(of(4..4 + KINDS_MAX), KINDS_MAX - 4);

@@ -3,6 +3,7 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+mod by_name;
 pub mod calibration;
 pub mod conclusions;
 pub mod connections;
@@ -59,6 +60,7 @@ mod wait_histogram;
 pub mod waterfall;
 pub mod written;
 
+pub use by_name::ByName;
 pub use error::RecordError;
 pub use folder::RecordFolder;
 pub use load::{folder_of, is_one, load, load_brief, save};
@@ -520,7 +522,7 @@ pub struct Second {
     pub errors: u64,
     pub sessions: u32,
     /// Latencies by kind name; only kinds with operations.
-    pub latency_us: BTreeMap<String, LatencySummary>,
+    pub latency_us: ByName<LatencySummary>,
     /// Null if the database cannot count it each second.
     pub io: Option<IoCounts>,
     /// Checkpoints and vacuums that ended; null if they were not counted.

@@ -98,8 +98,10 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
     fill_totals(&mut run, totals, read.seconds, read.last, read.counted);
     if let Err(error) = &logged {
         run.details.gaps.push(format!("no percentiles over the run: {error}"));
-        for (kind, latency) in run.details.timeline.iter().flat_map(|second| &second.latency_us) {
-            let sum = run.summary.latency_us.entry(kind.clone()).or_default();
+        for (kind, latency) in
+            run.details.timeline.iter().flat_map(|second| second.latency_us.iter())
+        {
+            let sum = run.summary.latency_us.entry(kind.to_owned()).or_default();
             *sum = sum.plus_without_percentiles(latency);
         }
     }

@@ -51,8 +51,8 @@ impl<'a> CombinedProgress<'a> {
             sum.rows = sum.rows.plus(&other.rows);
             sum.errors += other.errors;
             sum.sessions += other.sessions;
-            for (kind, latency) in &other.latency_us {
-                let all = sum.latency_us.entry(kind.clone()).or_default();
+            for (kind, latency) in other.latency_us.iter() {
+                let all = sum.latency_us.entry(kind);
                 // The slowest host's percentile represents all: it is shown as a warning, not a
                 // figure.
                 let p99 = [all.p99, latency.p99].into_iter().flatten().reduce(f64::max);

@@ -408,7 +408,8 @@ mod tests {
             let update = if late { 9000.0 } else { 2000.0 };
             second.latency_us = [("select", 500.0), ("update", update)]
                 .map(|(kind, mean)| (kind.to_owned(), latency(mean)))
-                .into();
+                .into_iter()
+                .collect();
         });
         insta::assert_snapshot!(reported.join("\n"), @"log stall: an UPDATE took 9,000 us, 2,000 before, while SELECTs did not slow down");
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::figures::{self, sum};
 use super::super::{
-    CountedUntil, IntervalTotals, LayerSeconds, Run, Shared, Steady, WaitHistogram, WaitRow, seconds,
+    CountedUntil, IntervalTotals, LayerSeconds, Run, Shared, Steady, WaitHistogram, WaitRow,
+    seconds,
 };
 use super::HostRecord;
 use crate::counters::FileCounts;

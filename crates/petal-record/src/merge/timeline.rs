@@ -50,9 +50,9 @@ impl MergedSeconds {
             row.vacuums = row.vacuums.or(second.vacuums);
             row.log_switches = row.log_switches.or(second.log_switches);
             row.block_images = row.block_images.or(second.block_images);
-            for (kind, latency) in second.latency_us {
-                let sum = row.latency_us.entry(kind).or_default();
-                *sum = sum.plus_without_percentiles(&latency);
+            for (kind, latency) in second.latency_us.iter() {
+                let sum = row.latency_us.entry(kind);
+                *sum = sum.plus_without_percentiles(latency);
             }
         }
     }
@@ -110,18 +110,18 @@ pub(super) fn latencies(
                 second.entry(tag).or_default().add(&Latencies::from_buckets(&buckets));
             }
         }
-        for (kind, known) in &mut row.latency_us {
+        for (kind, known) in row.latency_us.iter_mut() {
             let Some(merged) = second.remove(kind) else { continue };
             // Without the histograms of all hosts only count, mean and maximum are known.
             if merged.count() != known.count {
                 known.p50 = None;
-                second.insert(kind.clone(), merged);
+                second.insert(kind.to_owned(), merged);
                 continue;
             }
             let (total_ns, max_ns) = known.exact_ns();
             let exact = merged.with_exact(total_ns, max_ns);
             *known = exact.summary();
-            second.insert(kind.clone(), exact);
+            second.insert(kind.to_owned(), exact);
         }
         log.second(row.from_s, row.length_s, second.iter().map(|(tag, all)| (tag.as_str(), all)))?;
         let is_steady = |(from_s, to_s)| figures::is_within(row, from_s, to_s);
