@@ -297,6 +297,7 @@ pub fn read<F: DeserializeOwned>(path: &Path) -> Result<SecondsContent<F>, Recor
             os.add(&seen.interval);
             // Single processors of a second are only for readers of the file.
             seen.interval.cpus.each = Vec::new();
+            seen.interval.devices.iter_mut().for_each(Vec::shrink_to_fit);
             os_seconds.push(seen);
         }
         let Some(second) = &mut line.second else { return };
