@@ -98,11 +98,12 @@ pub fn call(
         )));
     }
     let (values, unread) = values(folder, &name);
-    if let Some(line) = &unread {
+    if !unread.is_empty() {
+        let lines: Vec<_> = unread.iter().map(|line| printable_line(line)).collect();
         (waiting.note)(&format!(
             "EXTERNAL_SCRIPT {shown}, {name}: the value of {} is not known: write name=value unit, \
              such as array_busy=12.5 percent",
-            printable_line(line)
+            lines.join("; ")
         ));
     }
     Ok(HookCall {
@@ -193,19 +194,22 @@ pub(super) fn words(status: ExitStatus) -> String {
     }
 }
 
-/// Reads the lines `name=value unit` of a file; the unit may be missing. Also returns the first line
-/// whose value is meant as a number and cannot be read. Other lines are ignored.
-fn values(folder: &RecordFolder, output: &str) -> (Vec<HookValue>, Option<String>) {
+/// Reads the lines `name=value unit` of a file; the unit may be missing. Also returns the lines whose value
+/// is meant as a number and cannot be read. Other lines are ignored.
+fn values(folder: &RecordFolder, output: &str) -> (Vec<HookValue>, Vec<String>) {
     let file = folder.opened().and_then(|folder| folder.read(output.as_ref()));
     let Ok(file) = file else { return Default::default() };
     let lines = BufReader::new(file.take(VALUES_BYTES_MAX)).split(b'\n').map_while(Result::ok);
     let short = lines.filter(|line| line.len() <= LINE_BYTES_MAX);
-    let mut unread = None;
-    let read = short.filter_map(|line| {
-        let value = value(&String::from_utf8_lossy(&line))?;
-        value.map_err(|line| unread.get_or_insert(line).clone()).ok()
-    });
-    (read.take(VALUES_MAX).collect(), unread)
+    let (mut read, mut unread) = (Vec::new(), Vec::new());
+    let found = short.filter_map(|line| value(&String::from_utf8_lossy(&line)));
+    for value in found.take(VALUES_MAX) {
+        match value {
+            Ok(value) => read.push(value),
+            Err(line) => unread.push(line),
+        }
+    }
+    (read, unread)
 }
 
 /// Reads a line with a value; None for another line. The error is a line whose number is not known.
@@ -225,8 +229,12 @@ fn value(line: &str) -> Option<Result<HookValue, String>> {
     if !is_named && !number.contains(|c: char| c.is_ascii_digit()) {
         return None;
     }
+    let is_digit = |c: char| c.is_ascii_digit();
+    // Digits go on after a space or after the letters of 0x10.
+    let is_cut = unit.split_once(char::is_whitespace).map_or(unit, |(at_once, _)| at_once);
+    let is_cut = is_cut.contains(is_digit) || unit.trim_start().starts_with(is_digit);
     let unit = unit.split_whitespace().collect::<Vec<_>>().join(" ");
-    let is_unit = !unit.starts_with(|c: char| c.is_ascii_punctuation() && c != '%');
+    let is_unit = !is_cut && !unit.starts_with(|c: char| c.is_ascii_punctuation() && c != '%');
     Some(match hook_number(number).filter(|_| is_unit) {
         Some(value) => Ok(HookValue { name: name.to_owned(), value, unit }),
         None => Err(line.to_owned()),
@@ -375,18 +383,27 @@ mod tests {
         ] {
             assert_eq!(read(line), Some(Some(expected.to_owned())), "{line}");
         }
-        for unread in ["inf=inf us", "nan=nan us", "n=1,234 IOPS", "n=1,2,3", "n=1.2.3", "n=10:20"]
-        {
+        for unread in [
+            "inf=inf us",
+            "nan=nan us",
+            "n=1,234 IOPS",
+            "n=1,2,3",
+            "n=1.2.3",
+            "n=10:20",
+            "n=1 234,5",
+            "n=0x10",
+        ] {
             assert_eq!(read(unread), Some(None), "{unread}");
         }
         for other in ["bad value=1", "PATH=/usr/bin", "=3", "plain", "mode=-x"] {
             assert_eq!(read(other), None, "{other}");
         }
         let folder = tempfile::tempdir().unwrap();
-        let script = script(folder.path(), "echo n=1,234 IOPS; echo busy=12,5 %");
+        let script = script(folder.path(), "echo n=1,234 IOPS; echo busy=12,5 %; echo q=1.234,5,6");
         let named = Cell::new(0);
         let note = |line: &str| {
-            assert!(line.contains("the value of n=1,234 IOPS is not known"), "{line}");
+            let both = "the value of n=1,234 IOPS; q=1.234,5,6 is not known";
+            assert!(line.contains(both), "{line}");
             named.set(named.get() + 1);
         };
         let folder = RecordFolder::open(folder.path());
