@@ -1,11 +1,12 @@
 //! PASSWORD_COMMAND: a program that prints a password, such as a token that is valid for some minutes.
 //! Nothing of its output is shown.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -35,14 +36,24 @@ pub struct PasswordCommand {
     /// Host or socket, port, user.
     arguments: [String; 3],
     limit: Duration,
-    /// The last password, and when the program printed it.
-    printed: Mutex<Option<(Instant, Secret)>>,
+    printed: Arc<Mutex<Printed>>,
 }
+
+/// The last password, and when the program printed it.
+type Printed = Option<(Instant, Secret)>;
+
+/// A program with its arguments.
+type Call = (PathBuf, [String; 3]);
+
+/// Passwords of the process, by the call that printed them: each cell of a sweep connects again.
+static PRINTED: Mutex<BTreeMap<Call, Arc<Mutex<Printed>>>> = Mutex::new(BTreeMap::new());
 
 impl PasswordCommand {
     pub fn new(program: &Path, host: &str, port: u16, user: &str) -> Self {
         let arguments = [host.to_owned(), port.to_string(), user.to_owned()];
-        Self { program: program.to_owned(), arguments, limit: LIMIT, printed: Mutex::default() }
+        let call = (program.to_owned(), arguments.clone());
+        let printed = Arc::clone(PRINTED.lock().entry(call).or_default());
+        Self { program: program.to_owned(), arguments, limit: LIMIT, printed }
     }
 
     /// Returns the password for a new connection. Callers wait while the program runs.
@@ -170,15 +181,22 @@ mod tests {
         assert_eq!(password(), "db.example:5432:petal token");
         password();
         assert_eq!(asked(folder.path()), 1);
+        // A sweep's next cell, and another user.
+        let next =
+            |user| PasswordCommand::new(&command.program, "db.example", 5432, user).password();
+        next("petal").unwrap();
+        assert_eq!(asked(folder.path()), 1);
+        assert_eq!(next("other").unwrap().expose(), "db.example:5432:other token");
+        assert_eq!(asked(folder.path()), 2);
         command.printed.lock().as_mut().unwrap().0 -= FRESH;
         password();
-        assert_eq!(asked(folder.path()), 2);
+        assert_eq!(asked(folder.path()), 3);
         let refused = command.password().unwrap();
         assert!(command.another(&refused).is_none(), "it prints the same");
-        assert_eq!(asked(folder.path()), 3);
+        assert_eq!(asked(folder.path()), 4);
         let older = Secret::new("older".to_owned());
         assert_eq!(command.another(&older).unwrap().expose(), refused.expose());
-        assert_eq!(asked(folder.path()), 3, "it has printed another already");
+        assert_eq!(asked(folder.path()), 4, "it has printed another already");
         assert!(!format!("{command:?}").contains("token"));
     }
 
