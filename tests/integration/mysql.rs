@@ -497,3 +497,20 @@ fn setup_and_drop_keep_off_the_data_of_a_run() {
     let in_way = open_with(&url, Settings::default()).load(&plan, &Silent, &unlimited());
     assert!(in_way.unwrap_err().to_string().contains("without petal's mark"));
 }
+
+#[test]
+fn pages_are_not_compressed_where_the_server_compresses_by_default() {
+    if crate::server_mysql::mariadb().is_none() {
+        return;
+    }
+    let server = Server::start(&["innodb-compression-default=ON"]);
+    let url = server.url("plain");
+    server.sql("plain", "CREATE TABLE other (a INT)");
+    let compressed = |table: &str| {
+        let made = server.sql("plain", &format!("SHOW CREATE TABLE {table}")).concat().concat();
+        made.contains("PAGE_COMPRESSED`='ON'")
+    };
+    assert!(compressed("other"), "as the server does by itself");
+    load(&url, 1);
+    assert!(!compressed("petal1_cf1") && !compressed("petal1_cf2"));
+}
