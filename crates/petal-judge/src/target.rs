@@ -122,7 +122,7 @@ pub fn timing(details: &TargetDetails) -> Option<Check> {
         None if timed_by.is_empty() => return None,
         None => (CheckResult::Good, timed_by.as_str(), ""),
     };
-    let why = "Without it the latency of a single-block read is unknown.";
+    let why = "Without it single-block read is by another clock: the server's calls, the device, or petal's operations.";
     Some(judged("I/O timing", why, (value, verdict, advice)))
 }
 

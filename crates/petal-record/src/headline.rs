@@ -65,12 +65,15 @@ impl ReadParts {
 pub enum ReadClock {
     ServerCalls,
     Device,
+    /// petal's time of SELECTs over the blocks that they read: the work of the processors is in it, too.
+    Operations,
 }
 
 impl ReadClock {
     pub fn words(self) -> &'static str {
         match self {
             Self::ServerCalls => "the server's calls",
+            Self::Operations => "petal's operations",
             Self::Device => "the device",
         }
     }
