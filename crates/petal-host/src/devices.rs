@@ -74,6 +74,8 @@ pub struct BlockDevice {
     /// The hidden paths at which the kernel counts its requests instead, by name: native multipath
     /// of NVMe, if the kernel does not count at the disk itself.
     pub paths: Vec<String>,
+    /// True if only other files of the server are there, such as its log: its reads are not of rows.
+    pub of_others: bool,
 }
 
 impl DataDevices {
@@ -138,6 +140,7 @@ pub fn find_under(
     data.iter().for_each(|file| found.add(&stack, file));
     let mut data_unseen = found.unseen.first().filter(|_| found.in_memory.is_empty()).cloned();
     let (mut counted, shared) = topmost(&stack, std::mem::take(&mut found.devices));
+    let (data_count, memory_count) = (counted.len(), found.in_memory.len());
     others.iter().for_each(|file| found.add(&stack, file));
     for (node, device) in std::mem::take(&mut found.devices) {
         let names: Vec<&str> = counted.iter().map(|(known, _)| known.name.as_str()).collect();
@@ -155,13 +158,15 @@ pub fn find_under(
                 above.name
             ));
         } else if !is_known && !lies_on_data {
-            counted.push((node, device));
+            counted.push((node, BlockDevice { of_others: true, ..device }));
         }
     }
     data_unseen = data_unseen.or(shared);
     let below = disks_below(&stack, &counted);
     let (nodes, counted): (Vec<Node>, Vec<BlockDevice>) = counted.into_iter().unzip();
-    let layers = [layers::layers(&stack, &nodes), found.in_memory].concat();
+    found.in_memory.iter_mut().skip(memory_count).for_each(|layer| layer.of_others = true);
+    let (of_data, of_others) = nodes.split_at(data_count);
+    let layers = [layers::with_others(&stack, of_data, of_others), found.in_memory].concat();
     DataDevices { roots, counted, below, layers, unseen: found.unseen, data_unseen }
 }
 

@@ -4,7 +4,7 @@
 
 use petal_host::devices::{Bottom, StorageLayer};
 use petal_host::numbers::decimal;
-use petal_host::os::DeviceCounts;
+use petal_host::os::{DeviceCounts, DeviceUse};
 use petal_record::Run;
 use petal_record::serving::BelowDevices;
 use petal_settings::table::support::{self, ReadPath};
@@ -68,11 +68,11 @@ pub(super) fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
     if let Some(why) = own_host.and_then(|host| host.data_unseen.clone()) {
         return Err(why);
     }
+    if let Some(words) = memory_without_device(run) {
+        let layer = Some(words.clone());
+        return Ok(ReadsServed { asked, unseen: asked, layer, ..ReadsServed::default() });
+    }
     let Some(counted) = run.details.device.as_ref().map(|device| device.read_bytes) else {
-        if let Some(words) = memory_without_device(run) {
-            let layer = Some(words.clone());
-            return Ok(ReadsServed { asked, unseen: asked, layer, ..ReadsServed::default() });
-        }
         return Err("no device statistics: the device was not found or not allowed".to_owned());
     };
     let by_device = counted.min(asked);
@@ -99,11 +99,20 @@ pub(super) fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
 fn memory_without_device(run: &Run) -> Option<&String> {
     let own = run.details.server_os.is_none() && run.details.target.local;
     let layers = &run.details.host.as_ref().filter(|_| own)?.storage;
-    let words = |layer: &StorageLayer| matches!(layer.bottom, Some(Bottom::Memory(_)));
-    match layers.first()?.bottom.as_ref()? {
-        Bottom::Memory(first) if layers.iter().all(words) => Some(first),
+    let mut of_data = layers.iter().filter(|layer| !layer.of_others);
+    let is_memory = |layer: &StorageLayer| matches!(layer.bottom, Some(Bottom::Memory(_)));
+    match of_data.next()?.bottom.as_ref()? {
+        // A device of the data itself has counts.
+        Bottom::Memory(first) if of_data.all(is_memory) && !has_device(run) => Some(first),
         _ => None,
     }
+}
+
+/// True if a device of the data is counted.
+fn has_device(run: &Run) -> bool {
+    let devices = run.database_host_sums().and_then(|sum| sum.devices.as_ref());
+    let has_rows = |device: &DeviceUse| device.data && !device.of_others;
+    run.details.device.is_some() && devices.is_none_or(|all| all.iter().any(has_rows))
 }
 
 /// A file system that may serve reads past the page cache out of it all the same, in words.
@@ -239,7 +248,6 @@ fn check_device_bytes(run: &Run, asked: u64, counted: u64) -> Result<(), String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_host::os::DeviceUse;
     use petal_record::fixture;
     use petal_record::target::DirectIo;
 
@@ -288,6 +296,7 @@ mod tests {
                 below: Vec::new(),
                 bottom,
                 cached_file: file.map(str::to_owned),
+                of_others: false,
             });
             run.details.host.get_or_insert_default().storage = storage.into();
             let counts = |read_bytes: u64, read_ms: u64| DeviceCounts {
@@ -338,6 +347,25 @@ mod tests {
         assert!(reads(&on_loop(layers.clone(), ASKED * 2)).unwrap().is_by_device());
         let served = reads(&on_loop(layers, ASKED / 2)).unwrap();
         assert_eq!((served.device, served.unseen), (ASKED / 2, ASKED / 2));
+    }
+
+    #[test]
+    fn reads_of_the_drive_that_has_the_log_alone_are_not_the_datas() {
+        let memory = Bottom::Memory("loop0 is the file /dev/shm/l".into());
+        let layers = [("loop0", None, Some(memory)), ("vda", None, Some(Bottom::Hardware))];
+        let mut run = on_loop(layers.clone(), ASKED);
+        run.details.host.as_mut().unwrap().storage[1].of_others = true;
+        let served = reads(&run).unwrap();
+        assert_eq!((served.device, served.unseen), (0, ASKED));
+        // Rows in a file system in memory, and a log on a drive that other programs read.
+        let [memory, drive] = layers;
+        let mut run = on_loop([drive, memory], ASKED);
+        run.details.host.as_mut().unwrap().storage[0].of_others = true;
+        let devices = run.details.os.as_mut().unwrap().whole.sum.devices.as_mut().unwrap();
+        devices.remove(0);
+        (devices[0].data, devices[0].of_others) = (true, true);
+        let served = reads(&run).unwrap();
+        assert_eq!((served.device, served.unseen), (0, ASKED));
     }
 
     #[test]

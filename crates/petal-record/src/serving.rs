@@ -68,14 +68,15 @@ impl Run {
         // The stack belongs to petal's own host.
         let own = self.details.server_os.is_none();
         let layers = &self.details.host.as_ref().filter(|_| own)?.storage;
+        let layers = || layers.iter().filter(|layer| !layer.of_others);
         let sum = self.database_host_sums()?;
         let devices = sum.devices.as_ref()?;
         let is_drive = |layer: &&StorageLayer| layer.bottom == Some(Bottom::Hardware);
         let data = |name: &str| devices.iter().any(|device| device.data && device.name == name);
-        let mut deeper = layers.iter().filter(|layer| !(data(&layer.name) && is_drive(layer)));
+        let mut deeper = layers().filter(|layer| !(data(&layer.name) && is_drive(layer)));
         deeper.next()?;
         let drives: Vec<&str> =
-            layers.iter().filter(is_drive).map(|layer| layer.name.as_str()).collect();
+            layers().filter(is_drive).map(|layer| layer.name.as_str()).collect();
         let counted = drives.iter().map(|name| {
             let device = devices.iter().find(|device| device.name == *name);
             device.map(|device| device.counts).ok_or_else(|| {
@@ -83,11 +84,11 @@ impl Run {
             })
         });
         let counted = counted.collect::<Result<Vec<_>, _>>();
-        let no_drive = layers.iter().find_map(|layer| match &layer.bottom {
+        let no_drive = layers().find_map(|layer| match &layer.bottom {
             Some(Bottom::Memory(words) | Bottom::Elsewhere(words)) => Some(words.clone()),
             _ => None,
         });
-        let page_cache = layers.iter().find_map(|layer| {
+        let page_cache = layers().find_map(|layer| {
             let file = layer.cached_file.as_ref()?;
             Some(format!("{} reads its file {file} through the page cache", layer.name))
         });

@@ -21,10 +21,23 @@ pub struct StorageLayer {
     pub bottom: Option<Bottom>,
     /// The file of a loop device that reads it through the page cache.
     pub cached_file: Option<String>,
+    /// True if only other files of the server are there, such as its log: it has no rows.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub of_others: bool,
+}
+
+/// The layers of the data's devices, and of those that only have other files of the server.
+pub(super) fn with_others(stack: &Stack<'_>, data: &[Node], others: &[Node]) -> Vec<StorageLayer> {
+    let of_data = layers(stack, data);
+    let is_of_data = |layer: &StorageLayer| of_data.iter().any(|known| known.name == layer.name);
+    let mut of_others = layers(stack, others);
+    of_others.retain(|layer| !is_of_data(layer));
+    of_others.iter_mut().for_each(|layer| layer.of_others = true);
+    [of_data, of_others].concat()
 }
 
 /// Every device from the data's own down, each once.
-pub(super) fn layers(stack: &Stack<'_>, counted: &[Node]) -> Vec<StorageLayer> {
+fn layers(stack: &Stack<'_>, counted: &[Node]) -> Vec<StorageLayer> {
     let mut layers: Vec<StorageLayer> = Vec::new();
     let mut waiting: Vec<Node> = counted.iter().rev().cloned().collect();
     while let Some(node) = waiting.pop().filter(|_| layers.len() < LAYERS_MAX) {
@@ -41,6 +54,7 @@ pub(super) fn layers(stack: &Stack<'_>, counted: &[Node]) -> Vec<StorageLayer> {
             cached_file: node.backing_file().filter(|_| !node.is_direct_loop()),
             number: node.number,
             name: node.name,
+            of_others: false,
         });
         waiting.extend(nodes.into_iter().rev());
     }

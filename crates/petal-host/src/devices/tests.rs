@@ -18,7 +18,7 @@ fn a_partition_is_counted_itself_and_lies_on_its_disk() {
         mount_options: Some("rw,noatime,data=ordered".into()),
         lies_on: vec!["nvme0n1".into()],
         flushed_at: vec![(259, 0)],
-        paths: Vec::new(),
+        ..BlockDevice::default()
     };
     assert_eq!(found.counted, [wanted]);
     assert!(found.unseen.is_empty(), "{:?}", found.unseen);
@@ -55,7 +55,13 @@ fn the_datas_own_device_is_counted_and_not_the_one_below_that_others_read() {
     // A log on a loop device on the data's own device is counted there, a log elsewhere itself.
     let found = tree.find_for(&["/data/b"], &["/image/log"], &numbers);
     assert_eq!((found.names(), found.unseen), (vec!["nvme0n1p2".to_owned()], vec![]));
-    assert_eq!(tree.find_for(&["/image/a"], &["/log"], &numbers).names(), ["loop0", "nvme0n1p1"]);
+    let found = tree.find_for(&["/image/a"], &["/log"], &numbers);
+    assert_eq!(found.names(), ["loop0", "nvme0n1p1"]);
+    let of_others = |it: &BlockDevice| it.of_others;
+    assert_eq!(found.counted.iter().map(of_others).collect::<Vec<_>>(), [false, true]);
+    // The drive below is the data's, too.
+    let of_others: Vec<_> = found.layers.iter().filter(|layer| layer.of_others).collect();
+    assert_eq!(of_others.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), ["nvme0n1p1"]);
 }
 
 #[test]

@@ -42,6 +42,9 @@ pub struct DeviceUse {
     pub name: String,
     /// True if it is added up: the other devices lie below these.
     pub data: bool,
+    /// True if only other files of the server are there, such as its log: its reads are not of rows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_others: bool,
     #[serde(flatten)]
     pub counts: DeviceCounts,
     /// Requests that were joined to another one before the device saw them.
@@ -98,6 +101,7 @@ pub(super) struct Disks(Vec<WatchedDisk>);
 struct WatchedDisk {
     name: String,
     data: bool,
+    of_others: bool,
     flushed_at: Vec<(u32, u32)>,
     /// Line of the disk, or a line for each path that has its counts.
     lines: Vec<WatchedLine>,
@@ -153,6 +157,7 @@ impl Disks {
             move |device: &BlockDevice| WatchedDisk {
                 name: device.name.clone(),
                 data,
+                of_others: device.of_others,
                 flushed_at: device.flushed_at.clone(),
                 lines: match device.paths.as_slice() {
                     [] => vec![WatchedLine::new(LineKey::Number(device.major, device.minor))],
@@ -184,8 +189,12 @@ impl Disks {
 impl WatchedDisk {
     /// None if it is not listed, or one of its paths.
     fn sample(&mut self, listed: &[DiskstatsLine]) -> Option<DeviceUse> {
-        let mut sum =
-            DeviceUse { name: self.name.clone(), data: self.data, ..DeviceUse::default() };
+        let mut sum = DeviceUse {
+            name: self.name.clone(),
+            data: self.data,
+            of_others: self.of_others,
+            ..DeviceUse::default()
+        };
         let mut is_whole = true;
         let mut flushes = 0;
         for line in &mut self.lines {

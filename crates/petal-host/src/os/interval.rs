@@ -34,10 +34,15 @@ pub struct OsInterval {
 }
 
 impl OsInterval {
-    /// The sum over the data's devices; None if one of them cannot be read.
+    /// The sum over the data's devices; None if one of them cannot be read. A device that has the log alone
+    /// adds its writes and flushes: other programs may read there, and no row is read.
     pub fn device(&self) -> Option<DeviceCounts> {
         let data = self.devices.as_ref()?.iter().filter(|device| device.data);
-        data.map(|device| device.counts).reduce(|sum, device| sum.plus(&device))
+        let counts = data.map(|device| match device.of_others {
+            false => device.counts,
+            true => DeviceCounts { read_requests: 0, read_bytes: 0, read_ms: 0, ..device.counts },
+        });
+        counts.reduce(|sum, device| sum.plus(&device))
     }
 
     /// Shares of the time of the processors that the database may use: all of them, unless it is
@@ -241,6 +246,20 @@ mod tests {
         assert_eq!(OsInterval::default().device(), None);
         let below = vec![DeviceUse { name: "sda".into(), ..DeviceUse::default() }];
         assert_eq!(OsInterval { devices: Some(below), ..OsInterval::default() }.device(), None);
+        // The log's device: its writes are the database's, its reads may be others'.
+        let mut with_log = interval(1.0, 1, 7);
+        let counts = DeviceCounts { read_bytes: 90, write_bytes: 5, ..DeviceCounts::default() };
+        let log = DeviceUse {
+            data: true,
+            of_others: true,
+            counts,
+            name: "sdb".into(),
+            ..DeviceUse::default()
+        };
+        with_log.devices.as_mut().unwrap().push(log);
+        let sum = with_log.device().unwrap();
+        let alone = interval(1.0, 1, 7).device().unwrap();
+        assert_eq!((sum.read_bytes, sum.write_bytes), (7, alone.write_bytes + 5));
     }
 
     #[test]
