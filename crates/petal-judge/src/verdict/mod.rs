@@ -34,7 +34,7 @@ pub fn conclude(run: &mut Run) {
     run.summary.interference = interference::of(run);
     run.summary.findings = findings::judge(run);
     let HeadlineWindow { run: shown, .. } = run.headline_window();
-    let (served_by, limited_by) = (source::served_by(&shown), limited_by(&shown));
+    let (served_by, limited_by) = (served_by(run, &shown), limited_by(&shown));
     let elasticity = elasticity::of(run);
     let (resources, waterfall) = (resources::of(&shown), waterfall::of(&shown));
     let limited_by = elasticity::proven(&elasticity, limited_by, waterfall.as_ref());
@@ -78,9 +78,19 @@ pub fn not_storage(seen: &Observation) -> Option<&str> {
     found.or_else(|| by_source().map(|_| "served by a cache"))
 }
 
+/// The source of the reads in the window that is shown; if its counts are too few to say, of the whole run, as the
+/// findings have it.
+fn served_by(run: &Run, shown: &Run) -> ServedBy {
+    let served_by = source::served_by(shown);
+    match served_by.by {
+        ReadSource::Unknown => source::served_by(run),
+        _ => served_by,
+    }
+}
+
 fn made(run: &Run) -> Headline {
     let HeadlineWindow { run: shown, window } = run.headline_window();
-    let served_by = run.summary.served_by.clone().unwrap_or_else(|| source::served_by(&shown));
+    let served_by = run.summary.served_by.clone().unwrap_or_else(|| served_by(run, &shown));
     let limited_by = run.summary.limited_by.clone().unwrap_or_else(|| limited_by(&shown));
     let decided = decide(run, &shown, &served_by, &limited_by);
     let is_steady = matches!(window, Window::Steady { .. });
@@ -96,14 +106,19 @@ struct Decided {
     next: String,
 }
 
-/// Judges by the gravest finding with an effect; without one the run is a valid test of its limit.
+/// Judges by the gravest finding with an effect; without one the run is a valid test of its limit, and one
+/// host's share of a run is not judged.
 fn decide(run: &Run, shown: &Run, served_by: &ServedBy, limited_by: &LimitedBy) -> Decided {
     let asked_for = asked_for(shown);
     let is_shared = is_of_others(shown, limited_by.by);
     let judged = findings_of(run);
     let Some((effect, finding)) = effects::gravest(run, &judged, asked_for) else {
         let tested = tested(asked_for, served_by, limited_by, is_shared);
-        let words = format!("valid test of {}{}", tested_words(tested, asked_for), ended(run));
+        let words = match limited_by.by {
+            // One driver host's share: findings about the database's work are of the merged run.
+            Limiter::NotJudged => limited_by.words.clone(),
+            _ => format!("valid test of {}{}", tested_words(tested, asked_for), ended(run)),
+        };
         let verdict = Verdict { tested, words, asked_for, ..Verdict::default() };
         return Decided { verdict, next: next::after_valid(run, limited_by) };
     };

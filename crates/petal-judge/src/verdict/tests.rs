@@ -4,7 +4,9 @@ use petal_host::devices::{Bottom, StorageLayer};
 use petal_host::os::{CpuShare, DeviceCounts};
 use petal_record::conclusions::Limiter;
 use petal_record::counters::{IoCounts, WaitClass};
+use petal_record::driver_hosts::HostShare;
 use petal_record::fixture;
+use petal_workload::share::Share;
 
 #[test]
 fn the_line_of_a_physical_run() {
@@ -268,6 +270,16 @@ fn hot_data_in_the_cache_leave_a_storage_test_if_the_cold_part_is_read() {
         run.summary.settings.insert("hot_schema_frequency".into(), 2.into());
     });
     assert!(schema.verdict.is_valid());
+}
+
+#[test]
+fn a_share_of_a_run_is_no_valid_test_by_itself() {
+    let share = judged(|run| {
+        run.details.target.in_process = false;
+        let share = Share { number: 1, of: 2 };
+        run.summary.share = Some(HostShare { share, ..HostShare::default() });
+    });
+    assert_eq!(share.verdict.words, "not judged, share 1 of 2");
 }
 
 #[test]
