@@ -460,11 +460,7 @@ fn data_in_a_tablespace_have_the_tablespaces_device_and_not_the_one_below() {
     let server = server_postgres::Server::start_below(Path::new("/var/tmp"), &settings);
     server.tablespace("apart", &space.path(""));
     let work = Workplace::new();
-    let url = server.tcp_url("petal");
-    server
-        .client("petal")
-        .batch_execute("ALTER ROLE petal SET default_tablespace = apart")
-        .unwrap();
+    let url = format!("{}?tablespace=apart", server.tcp_url("petal"));
     work.petal(["setup", "-s", "1", "--scale", "64M", "--db", &url]).exits(0);
     let (name, args) =
         (space.device(), ["run", "--run-time", "2", "--update-pct", "0", "--db", &url]);
@@ -473,6 +469,7 @@ fn data_in_a_tablespace_have_the_tablespaces_device_and_not_the_one_below() {
     let run = record(&work.run_folder());
     let storage = &run["details"]["host"]["storage"];
     assert_eq!(storage[0]["name"], name.as_str(), "{storage}");
+    assert!(run["details"]["host"]["data_unseen"].is_null(), "{}", run["details"]["host"]);
     // Others' reads of the device below are not the server's: its file is in the page cache.
     let device = &run["details"]["device"]["read_bytes"];
     let asked = run["details"]["io"]["physical_read_bytes"].as_f64().unwrap();

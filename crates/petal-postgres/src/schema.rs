@@ -42,6 +42,7 @@ pub fn create_tables(schema: &str, tablespace: Option<&str>) -> String {
         .replace("{columns}", &columns)
         .replace("{plain}", &plain)
         .replace("{mark}", MARK)
+        .replace("{index_tablespace}", &key_in_tablespace(tablespace))
         .replace("{tablespace}", &in_tablespace(tablespace))
 }
 
@@ -54,6 +55,11 @@ pub fn create_index(schema: &str, unique: bool, tablespace: Option<&str>) -> Str
 
 fn in_tablespace(tablespace: Option<&str>) -> String {
     tablespace.map_or_else(String::new, |name| format!(" TABLESPACE {}", quoted(name)))
+}
+
+/// The tablespace of a key's index, which is not its table's unless it is named.
+fn key_in_tablespace(tablespace: Option<&str>) -> String {
+    tablespace.map_or_else(String::new, |_| format!(" USING INDEX{}", in_tablespace(tablespace)))
 }
 
 /// An identifier as SQL wants it.
@@ -225,7 +231,12 @@ mod tests {
         ] {
             assert!(!text.contains('{') && !text.contains("petal_schema"), "{text}");
         }
-        assert!(create_tables("p", Some("a\"b")).contains("TABLESPACE \"a\"\"b\""));
+        let placed = create_tables("p", Some("a\"b"));
+        assert!(
+            placed.contains("PRIMARY KEY USING INDEX TABLESPACE \"a\"\"b\", value"),
+            "{placed}"
+        );
+        assert_eq!(placed.matches(" TABLESPACE \"a\"\"b\"").count(), 4, "{placed}");
         assert!(schemas().contains("LIKE 'petal test data%'"));
     }
 

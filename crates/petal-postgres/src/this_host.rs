@@ -55,8 +55,8 @@ impl LocalPostgres {
         self.files.see_all([self.named.join(LOG_FOLDER)]).pop()
     }
 
-    /// Looks for the main table of this schema, and finds the folders of all data of petal's and the
-    /// server's others. The inner error says why they are not found.
+    /// Looks for the main table of this schema, and finds the folders of all rows of petal's and their index, and
+    /// the server's others. The inner error says why they are not found.
     pub fn folders(
         &self,
         client: &mut Client,
@@ -76,7 +76,7 @@ impl LocalPostgres {
         }
         let sql = "SELECT pg_catalog.pg_relation_filepath(c.oid) FROM pg_catalog.pg_class c \
             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-            WHERE n.nspname ~ '^petal[1-9][0-9]*$' AND c.relkind IN ('r', 'i')";
+            WHERE n.nspname ~ '^petal[1-9][0-9]*$' AND c.relname IN ('cf1', 'cf1_custid', 'cf2')";
         let rows = client.ask("asking for its files", &named(sql), &[])?;
         let places = rows.iter().map(|row| Ok(place_of(row.read(0)?))).collect::<Result<_>>()?;
         let mut folders = ServerFolders::default();
@@ -107,7 +107,7 @@ impl LocalPostgres {
 /// The folders of a server.
 #[derive(Default)]
 pub struct ServerFolders {
-    /// The data directory and the tablespaces that hold petal's tables and indexes.
+    /// The data directory and the tablespaces that hold petal's rows and their index.
     pub data: Vec<PathBuf>,
     /// Others: the log's, and the data directory if petal's data are elsewhere.
     pub others: Vec<PathBuf>,
