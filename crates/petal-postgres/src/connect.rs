@@ -44,7 +44,8 @@ const FIRST_QUESTION: &str = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_
 /// The settings of every connection. First of all petal sets where names are looked up: other
 /// roles may have made functions and tables of the same names in other schemas. The temporary schema
 /// comes first unless it is named. A shorter lock_timeout of the role's stays. The coordinator of a
-/// long load and sessions before a run are idle for longer than a role's limits may allow.
+/// long load and sessions before a run are idle for longer than a role's limits may allow. The server does not
+/// compile questions (jit): that takes longer than the answer.
 fn first_settings(lock_limit: Duration) -> String {
     format!(
         "SET search_path = pg_catalog, pg_temp; SET quote_all_identifiers = off; \
@@ -54,7 +55,7 @@ fn first_settings(lock_limit: Duration) -> String {
          pg_catalog.current_setting('lock_timeout')::interval) * 1000, 0), {}) \
          ::bigint AS limit_ms) AS limits; \
          SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
-         WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout')",
+         WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout', 'jit')",
         lock_limit.as_millis()
     )
 }
