@@ -60,6 +60,10 @@ const WITH_POSITIONS: &[VersionRange] = &[maria(100_600), mysql(POSITIONS)];
 const WITHOUT_POSITIONS: &[VersionRange] = &[VersionRange::new(MYSQL, 80_000, POSITIONS)];
 const OWN_SYNCS: &[VersionRange] = &[VersionRange::new(MARIADB, 100_600, ALL_SYNCS), mysql(80_000)];
 
+/// MariaDB's performance_schema has no instrument of the log's files from here on.
+const NO_LOG_CALLS: &[(&[VersionRange], &str)] =
+    &[(&[maria(ALL_SYNCS)], "MariaDB times no calls on its log from 10.8 on")];
+
 /// The number in a version's text, such as 101115 or 80033, with its product.
 pub fn version(text: &str) -> ServerVersion {
     let product = if text.contains(MARIADB) { MARIADB } else { MYSQL };
@@ -325,22 +329,28 @@ const FIGURES: &[FigureEntry] = &[
     },
     // Calls of all threads: those of background threads are not in DB time. How long sessions wait for the
     // log is sampled.
-    wait(
-        "innodb_log_file write",
-        WaitClass::SystemIo,
-        &[FigureSource {
-            time: Some(("files.log_write_ps", PICOSECOND)),
-            ..source(ALL, &[("files.log_writes", 1)], Requests, &[TIMED])
-        }],
-    ),
-    wait(
-        LOG_EVENT,
-        WaitClass::SystemIo,
-        &[FigureSource {
-            time: Some(("files.log_other_ps", PICOSECOND)),
-            ..source(ALL, &[("files.log_others", 1)], Count, &[TIMED])
-        }],
-    ),
+    FigureEntry {
+        holes: NO_LOG_CALLS,
+        ..wait(
+            "innodb_log_file write",
+            WaitClass::SystemIo,
+            &[FigureSource {
+                time: Some(("files.log_write_ps", PICOSECOND)),
+                ..source(OWN_SYNCS, &[("files.log_writes", 1)], Requests, &[TIMED])
+            }],
+        )
+    },
+    FigureEntry {
+        holes: NO_LOG_CALLS,
+        ..wait(
+            LOG_EVENT,
+            WaitClass::SystemIo,
+            &[FigureSource {
+                time: Some(("files.log_other_ps", PICOSECOND)),
+                ..source(OWN_SYNCS, &[("files.log_others", 1)], Count, &[TIMED])
+            }],
+        )
+    },
     // Without writes of data: a page's is handed over, and the server times no more than that.
     wait(
         "innodb_data_file sync",
@@ -486,10 +496,12 @@ mod tests {
             ("files.data_others", 2),
             ("files.data_other_ps", 3000),
         ];
-        let waits = |unmet: &[FigureNeed]| -> Vec<(String, Option<u64>, u64, WaitClass)> {
-            let waits = look("11.4.5-MariaDB", unmet, &raw, |look| look.waits()).into_iter();
-            waits.map(|wait| (wait.name, wait.waits, wait.time_ns, wait.class)).collect()
-        };
+        let of_version =
+            |version, unmet: &[FigureNeed]| -> Vec<(String, Option<u64>, u64, WaitClass)> {
+                let waits = look(version, unmet, &raw, |look| look.waits()).into_iter();
+                waits.map(|wait| (wait.name, wait.waits, wait.time_ns, wait.class)).collect()
+            };
+        let waits = |unmet: &[FigureNeed]| of_version("10.6.5-MariaDB", unmet);
         let of = |name: &str, count, ns, class| (name.to_owned(), Some(count), ns, class);
         let locks = of(ROW_LOCK_EVENT, 3, 2_000_000, WaitClass::Application);
         assert_eq!(waits(&[TIMED, CLUSTER]), std::slice::from_ref(&locks));
@@ -502,5 +514,9 @@ mod tests {
             of(FLOW_CONTROL_EVENT, 4, 50, WaitClass::Concurrency),
         ];
         assert_eq!(waits(&[]), all);
+        let without_log: Vec<_> = all.into_iter().filter(|wait| wait.0 != LOG_EVENT).collect();
+        assert_eq!(of_version("11.4.5-MariaDB", &[]), without_log);
+        let reasons = look("11.4.5-MariaDB", &[], &raw, |look| look.reasons());
+        assert_eq!(reasons[LOG_EVENT], "MariaDB times no calls on its log from 10.8 on");
     }
 }
