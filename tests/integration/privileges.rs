@@ -105,12 +105,15 @@ impl Limited<'_> {
     fn hold_to(&self, free: &Free, assert_named: &dyn Fn(bool, &str)) -> Effect {
         let mut effect = Effect::default();
         let work = Workplace::new();
+        // None if it fails; a run's record.
         let mut command = |name: &'static str, arguments: &[&str], checked: [&str; 2]| {
             let ended = work.petal(arguments).ends();
-            let mut runs = work.path(name).read_dir().into_iter().flatten();
-            let run = runs.next().map(|run| record(&run.unwrap().path()));
+            let out = arguments.iter().skip_while(|word| **word != "--out").nth(1);
+            let runs = out.map(|out| work.path(out).read_dir());
+            let run = runs.into_iter().flatten().flatten().next();
+            let run = run.map(|run| record(&run.unwrap().path()));
             if ended.code == Some(0) && !run.as_ref().is_some_and(has_errors) {
-                return run;
+                return Some(run);
             }
             effect.refused.insert(name);
             // A word that any check has names nothing, unless the check itself failed with it.
@@ -124,7 +127,17 @@ impl Limited<'_> {
         let load = ["setup", "-s", "1", "--scale", "1024", "--scan-table-sz", "16", "--db"];
         let checked = check(&self.empty);
         self.assert_unnamed(&checked, assert_named);
-        command("setup", &[&load[..], &[&self.empty]].concat(), [&checked, &free.checked[0]]);
+        let before_load = [checked.as_str(), &free.checked[0]];
+        if command("setup", &[&load[..], &[&self.empty]].concat(), before_load).is_some() {
+            // The refusals of runs and of a drop are known before hours of a load.
+            for (name, of_run) in RUNS {
+                let out = format!("{name} after the load");
+                let common = ["run", "-t", "1", "--work-loop", "5", "--out", &out, "--db"];
+                let arguments = [&common[..], &[&self.empty], of_run].concat();
+                command(name, &arguments, before_load);
+            }
+            command("drop", &["drop", "--db", &self.empty], before_load);
+        }
         let checked = check(&self.loaded);
         self.assert_unnamed(&checked, assert_named);
         for words in &self.limit.passed {
@@ -136,7 +149,7 @@ impl Limited<'_> {
         for (name, of_run) in RUNS {
             let common = ["run", "-t", "2", "--work-loop", "10", "--out", name, "--db"];
             let arguments = [&common[..], &[&self.loaded], of_run].concat();
-            records.extend(command(name, &arguments, [&checked, &free.checked[1]]));
+            records.extend(command(name, &arguments, [&checked, &free.checked[1]]).flatten());
         }
         let sweep = ["sweep", "--sessions", "1,2", "--work-loop", "5", "--update-pct", "0", "--db"];
         command("sweep", &[&sweep[..], &[&self.loaded]].concat(), [&checked, &free.checked[1]]);

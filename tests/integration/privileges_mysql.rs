@@ -94,10 +94,22 @@ fn hold(server: &Server, limits: &[Limit]) -> Vec<(String, Effect)> {
 
 /// Settings of a whole server, each on a server of its own: at its start, or later; with the words of
 /// `petal check`.
-const OF_SERVERS: [(&str, &[&str], &str, &str); 4] = [
+const OF_SERVERS: [(&str, &[&str], &str, &str); 6] = [
     // Managed services log every row, and keep SUPER to themselves.
     ("managed", &["log-bin", "binlog-format=ROW"], "", "SUPER"),
     ("binlog_format=STATEMENT", &["log-bin", "binlog-format=STATEMENT"], "", "BINLOG_FORMAT"),
+    (
+        "enforce_storage_engine=Aria",
+        &[],
+        "SET GLOBAL enforce_storage_engine = 'Aria'",
+        "enforce_storage_engine",
+    ),
+    (
+        "max_allowed_packet=262144",
+        &[],
+        "SET GLOBAL max_allowed_packet = 262144",
+        "max_allowed_packet",
+    ),
     ("read_only=ON", &["read-only=ON"], "", "--read-only"),
     ("transaction_read_only=ON", &[], "SET GLOBAL {read_only} = ON", "READ ONLY transaction"),
 ];
@@ -108,12 +120,16 @@ fn what_check_passes_a_run_does_on_mysql() {
     if !is_there() {
         return;
     }
-    let rows =
-        std::env::var("PETAL_TEST_ROWS").unwrap_or_else(|_| "no CREATE,no UPDATE".to_owned());
+    let rows = std::env::var("PETAL_TEST_ROWS").unwrap_or_else(|_| {
+        "no CREATE,no UPDATE,binlog_format=STATEMENT,max_allowed_packet=262144".to_owned()
+    });
     let is_tried = |name: &str| is_long() || rows.split(',').any(|row| row == name);
     let tried: Vec<Limit> = limits().into_iter().filter(|limit| is_tried(&limit.name)).collect();
     let mut effects = hold(shared(), &tried);
-    for (name, settings, sql, word) in OF_SERVERS.into_iter().filter(|(name, ..)| is_tried(name)) {
+    // Only MariaDB can enforce a storage engine.
+    let has_it = |name: &str| mariadb().is_some() || !name.starts_with("enforce");
+    let servers = OF_SERVERS.into_iter().filter(|(name, ..)| is_tried(name) && has_it(name));
+    for (name, settings, sql, word) in servers {
         let free = limited(shared(), &Limit::new("nothing", &[], &[])).free();
         let server = Server::start(settings);
         let read_only = if mariadb().is_some() { "tx_read_only" } else { "transaction_read_only" };
@@ -123,4 +139,23 @@ fn what_check_passes_a_run_does_on_mysql() {
     if is_long() {
         privileges::write(if mariadb().is_some() { "MariaDB" } else { "MySQL" }, effects);
     }
+}
+
+#[test]
+fn a_load_that_made_nothing_leaves_nothing() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&["read-only=ON"]);
+    let user = "CREATE USER reader@localhost; GRANT ALL ON reader.* TO reader@localhost; \
+                GRANT SELECT ON mysql.innodb_index_stats TO reader@localhost";
+    server.sql("", user);
+    let url = server.url("reader").replace("root@", "reader@");
+    let ended =
+        Workplace::new().petal(["setup", "-s", "1", "--scale", "1024", "--db", &url]).ends();
+    assert_ne!(ended.code, Some(0));
+    assert!(
+        ended.stderr.contains("read-only") && !ended.stderr.contains("unfinished"),
+        "{ended:?}"
+    );
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::client::Client;
 use super::connect::Endpoint;
 use super::schema;
 use super::session::SESSION_SETTINGS;
@@ -12,6 +13,18 @@ use petal_engine::{EngineError, Result};
 /// the binary log as an UPDATE of rows.
 pub fn try_update(schema: u32) -> String {
     format!("UPDATE {}_cf1 SET c2 = c2 WHERE custid = 0", schema::name(schema))
+}
+
+/// Why the server will refuse every UPDATE of tables that a load makes; None if it will not. The binary log has
+/// no statement at the isolation level of petal's sessions.
+pub fn refusal_after_load(client: &mut Client) -> Result<Option<String>> {
+    let sql = "SELECT @@log_bin AND @@sql_log_bin, @@binlog_format";
+    let (is_logged, format): (bool, String) = client.ask_row("asking for its binary log", sql)?;
+    Ok((is_logged && format == "STATEMENT").then(|| {
+        "the server logs statements (BINLOG_FORMAT = STATEMENT), and InnoDB takes no UPDATE of petal's sessions \
+         (READ COMMITTED) then: SET GLOBAL binlog_format = ROW, or MIXED"
+            .to_owned()
+    }))
 }
 
 /// Refuses a run with UPDATEs that is sure to fail.

@@ -184,10 +184,6 @@ pub fn hint(error: &Error) -> &'static str {
             "check host, port or socket, and that the server runs and listens there"
         };
     };
-    if error.server_error().is_some_and(|said| said.message.contains("NO_ENGINE_SUBSTITUTION")) {
-        return "the server makes tables of another storage engine alone: allow InnoDB, too (SET \
-                GLOBAL enforce_storage_engine = NULL)";
-    }
     hint_of(code)
 }
 

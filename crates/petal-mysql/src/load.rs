@@ -84,16 +84,8 @@ impl Loader<'_> {
         let plan = self.load.plan;
         let doing = format!("reading {PROOF_VIEW}, with which petal proves a load");
         client.ask::<i64>(&doing, &format!("SELECT 1 FROM {PROOF_VIEW} LIMIT 1"))?;
-        let packet_bytes: u64 = client
-            .ask_row("asking for max_allowed_packet", "SELECT @@SESSION.max_allowed_packet")?;
-        let needed_bytes = filling::statement_bytes(plan.block_size);
-        if packet_bytes < needed_bytes {
-            return Err(EngineError::Environment(format!(
-                "{}: max_allowed_packet={packet_bytes}: a load into blocks of {} bytes sends up \
-                 to {needed_bytes} at once; set it to 16M or more (SET GLOBAL max_allowed_packet = \
-                 16777216)",
-                client.server, plan.block_size
-            )));
+        if let Some(why) = refusing_settings(client, plan.block_size)?.first() {
+            return Err(EngineError::Environment(format!("{}: {why}", client.server)));
         }
         let data = vec![("data", room::data_bytes(plan))];
         servers::check_room(self.endpoint, "the load", data).map(|_| ())
@@ -171,11 +163,49 @@ impl Loader<'_> {
     fn clean_up(&self) -> Result<()> {
         let mut client = self.endpoint.connect_to_clean_up()?;
         let names = self.load.plan.schemas.iter().map(|&number| schema::loading_name(number));
-        let tables = names.flat_map(|name| schema::TABLES.map(|table| format!("{name}_{table}")));
+        let names: Vec<String> =
+            names.flat_map(|name| schema::TABLES.map(|table| format!("{name}_{table}"))).collect();
+        // A server that only reads refuses a DROP of nothing, too.
+        let there = schema::tables(&mut client)?.into_iter().map(|(name, _)| name);
+        let tables: Vec<String> = there.filter(|name| names.contains(name)).collect();
+        if tables.is_empty() {
+            return Ok(());
+        }
         // One statement: all is gone also if the answer waits for a replica and petal does not.
-        let sql = format!("DROP TABLE IF EXISTS {}", tables.collect::<Vec<_>>().join(", "));
+        let sql = format!("DROP TABLE IF EXISTS {}", tables.join(", "));
         client.send("removing the unfinished load", &sql)
     }
+}
+
+/// Settings of the server that refuse a load, each with the reason and the next step.
+pub fn refusing_settings(client: &mut Client, block_bytes: u32) -> Result<Vec<String>> {
+    let sql = "SHOW VARIABLES WHERE Variable_name IN ('enforce_storage_engine', \
+               'disabled_storage_engines', 'max_allowed_packet')";
+    let settings: Vec<(String, Option<String>)> =
+        client.ask("asking for settings that refuse a load", sql)?;
+    let needed_bytes = filling::statement_bytes(block_bytes);
+    let refused = |(name, value): &(String, Option<String>)| {
+        let value = value.as_deref().filter(|value| !value.is_empty())?;
+        let is_innodb = |engine: &str| engine.trim().eq_ignore_ascii_case("InnoDB");
+        match name.as_str() {
+            "enforce_storage_engine" if !is_innodb(value) => Some(format!(
+                "enforce_storage_engine={value}: the server makes tables of another storage engine \
+                 alone; allow InnoDB, too (SET GLOBAL enforce_storage_engine = NULL)"
+            )),
+            "disabled_storage_engines" if value.split(',').any(is_innodb) => Some(format!(
+                "disabled_storage_engines={value}: the server makes no tables of InnoDB; allow it"
+            )),
+            "max_allowed_packet" if value.parse().is_ok_and(|bytes: u64| bytes < needed_bytes) => {
+                Some(format!(
+                    "max_allowed_packet={value}: a load into blocks of {block_bytes} bytes sends up \
+                     to {needed_bytes} at once; set it to 16M or more (SET GLOBAL max_allowed_packet = \
+                     16777216)"
+                ))
+            }
+            _ => None,
+        }
+    };
+    Ok(settings.iter().filter_map(refused).collect())
 }
 
 /// Drops every table with petal's mark and their routines, and returns the dropped schemas, each

@@ -1,13 +1,13 @@
 //! Rights of a user that a load or a run depends on, for `petal check`. Loads and runs pass if it passes.
 
-use super::before_run::try_update;
+use super::before_run::{self, try_update};
 use super::client::Client;
 use super::connect::Endpoint;
 use super::placement::PROOF_VIEW;
 use super::server_counters::{UNTIMED, is_timed};
 use super::session::SESSION_SETTINGS;
 use super::this_host::LocalMysql;
-use super::{schema, settle, trust};
+use super::{load, schema, settle, trust};
 use petal_engine::Result;
 use petal_engine::server::own_files;
 use petal_record::target::Privilege;
@@ -79,7 +79,10 @@ fn privilege(what: &str, refused: Option<String>, without: &str) -> Privilege {
 pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>> {
     let mut client = endpoint.connect()?;
     let mut privileges = Vec::new();
-    let refused = refusal(&mut client, &LOAD);
+    let page_bytes: u32 = client.ask_row("asking for its pages", "SELECT @@innodb_page_size")?;
+    let mut refused = load::refusing_settings(&mut client, page_bytes)?;
+    refused.extend(refusal(&mut client, &LOAD));
+    let refused = (!refused.is_empty()).then(|| refused.join("; "));
     privileges.push(Privilege {
         is_needed: schemas.is_empty(),
         ..privilege(
@@ -88,21 +91,25 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             "The user cannot load data here; runs on loaded data do not need it.",
         )
     });
-    if let Some(&first) = schemas.first() {
-        privileges.push(privilege(
-            "UPDATEs",
-            refusal(&mut client, &[SESSION_SETTINGS, &try_update(first)]),
-            "The user can only run with UPDATE_PCT=0.",
-        ));
-        privileges.push(Privilege {
-            is_needed: true,
-            ..privilege(
-                "LOOP=server",
-                routine_refusal(&mut client, first),
-                "The user can only run with LOOP=client.",
-            )
-        });
-    }
+    // Before a load, of the tables that it would make.
+    let first = schemas.first().copied().unwrap_or(1);
+    let updates = refusal(&mut client, &[SESSION_SETTINGS, &try_update(first)]);
+    let updates = match updates {
+        None if schemas.is_empty() => before_run::refusal_after_load(&mut client)?,
+        updates => updates,
+    };
+    privileges.push(Privilege {
+        is_needed: true,
+        ..privilege("UPDATEs", updates, "The user can only run with UPDATE_PCT=0.")
+    });
+    privileges.push(Privilege {
+        is_needed: true,
+        ..privilege(
+            "LOOP=server",
+            routine_refusal(&mut client, first),
+            "The user can only run with LOOP=client.",
+        )
+    });
     privileges.push(Privilege {
         is_needed: true,
         ..privilege(
@@ -128,7 +135,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             what: "I/O timing".to_owned(),
             is_granted: is_timed(&mut client),
             is_needed: false,
-            without: "The latency of a single-block read is then unknown.".to_owned(),
+            without: "Single-block read is then by another clock: the server's calls, the device, or petal's operations.".to_owned(),
             advice: UNTIMED.to_owned(),
         },
         Some(&first) => Privilege {
