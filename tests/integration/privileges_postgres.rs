@@ -200,6 +200,20 @@ const LIMITS: &[Words] = &[
         &["event triggers: refused_all"],
     ),
     (
+        "event trigger on routines",
+        &["CREATE FUNCTION refuse_routines() RETURNS event_trigger LANGUAGE plpgsql AS \
+           $$ BEGIN RAISE 'no procedures'; END $$; CREATE EVENT TRIGGER no_routines ON ddl_command_start \
+           WHEN TAG IN ('CREATE PROCEDURE', 'CREATE FUNCTION') EXECUTE FUNCTION refuse_routines()"],
+        &["privilege: LOOP=server missing"],
+    ),
+    (
+        "event trigger on drops",
+        &["CREATE FUNCTION refuse_drops() RETURNS event_trigger LANGUAGE plpgsql AS \
+           $$ BEGIN RAISE 'no drops'; END $$; CREATE EVENT TRIGGER no_drops ON sql_drop \
+           EXECUTE FUNCTION refuse_drops()"],
+        &["event triggers: no_drops"],
+    ),
+    (
         "default_tablespace",
         &["ALTER ROLE {role} SET default_tablespace = 'none'"],
         &["default_tablespace"],
@@ -310,7 +324,7 @@ fn hold(limits: &[Limit]) -> Vec<(String, Effect)> {
 }
 
 /// Rows of every `make test`.
-const SAMPLE: [&str; 12] = [
+const SAMPLE: [&str; 15] = [
     // Questions for privileges: all goes on without an answer.
     "no has_function_privilege",
     "no has_table_privilege",
@@ -325,6 +339,9 @@ const SAMPLE: [&str; 12] = [
     "two connections without pg_stat_database",
     "no pg_monitor + managed without a log",
     "role only reads",
+    "publication",
+    "event trigger on routines",
+    "event trigger on drops",
 ];
 
 /// Every row alone and then several at once, as drawn at random; or those of PETAL_TEST_ROWS, such as

@@ -4,11 +4,13 @@
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-use super::client::Client;
+use super::client::{Client, Error};
 use super::connect::{Endpoint, server_version, words};
 use super::load::MAY_CREATE;
 use super::this_host::LocalPostgres;
-use super::{describe, long_work, plan, publications, rights, servers, session_server};
+use super::{
+    describe, long_work, plan, publications, rights, schema, servers, session_server, trust,
+};
 use petal_engine::Result;
 use petal_engine::server::own_files;
 use petal_record::target::Privilege;
@@ -34,16 +36,34 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         [] => before_load(&mut client)?,
         _ => on_tables(&mut client, schemas, writes)?,
     });
+    let of_loop = session_server::refusal(&mut client, schemas)?;
+    privileges.push(Privilege {
+        is_needed: true,
+        ..privilege(
+            "LOOP=server",
+            of_loop.is_none(),
+            "The role can only run with LOOP=client.",
+            of_loop.as_deref().unwrap_or_default(),
+        )
+    });
+    if privileges.first().is_some_and(|load| load.is_granted) {
+        privileges.push(event_triggers(&mut client, schemas.is_empty())?);
+    }
     let counted = "SELECT pg_catalog.current_setting('track_counts')::boolean";
     privileges.push(Privilege {
         is_needed: true,
         ..privilege(
             "track_counts",
             is_granted(&mut client, counted, schemas)?,
-            "The server does not count blocks read, so that each run is invalid.",
+            "The server does not count blocks read: PIOPS of reads and served by are then unknown.",
             "ALTER ROLE ... SET track_counts = on, by a superuser",
         )
     });
+    let refused = rights::refused(&mut client, ["pg_stat_activity", "pg_stat_get_activity"])?;
+    let advice = match &refused {
+        Some(names) => &format!("GRANT the role the use of {names} (pg_catalog)"),
+        None => "GRANT pg_monitor TO the role that the user becomes (ALTER ROLE ... SET role)",
+    };
     privileges.push(privilege(
         "own sessions",
         is_granted(
@@ -53,7 +73,7 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             &[],
         )?,
         "Waits of petal's sessions are then unknown.",
-        "GRANT pg_monitor TO the role that the user becomes (ALTER ROLE ... SET role)",
+        advice,
     ));
     privileges.extend(own_files::rights(
         LocalPostgres::find(endpoint, &mut client).map(|found| found.map(|it| it.files)),
@@ -102,28 +122,44 @@ fn tries(client: &mut Client, sql: &str) -> bool {
 /// Event triggers that are on.
 const EVENT_TRIGGERS: &str = "SELECT pg_catalog.string_agg(evtname::pg_catalog.text, ', ') FROM \
      pg_catalog.pg_event_trigger WHERE evtenabled <> 'D'";
-/// Statements of a load, which event triggers see.
-const TRY_LOAD: &str = "BEGIN; CREATE SCHEMA petal_tried; CREATE TABLE petal_tried.cf1 (custid bigint); \
-     CREATE INDEX cf1_custid ON petal_tried.cf1 (custid); ALTER SCHEMA petal_tried RENAME TO petal_tried_too; \
-     DROP SCHEMA petal_tried_too CASCADE; ROLLBACK";
+/// Names of a schema that petal makes only in a transaction that it rolls back.
+const TRIED: [&str; 2] = ["petal_tried_loading", "petal_tried"];
 
-/// Whether the database's event triggers let a load pass: petal tries its statements in a transaction that
-/// it rolls back, if there are any.
-fn event_triggers(client: &mut Client) -> Result<Privilege> {
+/// Whether the database's event triggers let a load and a drop pass. If there are any, petal tries the statements of
+/// both in a transaction that it rolls back.
+fn event_triggers(client: &mut Client, is_before_load: bool) -> Result<Privilege> {
     let doing = "asking for event triggers";
     let names: Option<Option<String>> = client.ask_if_allowed(doing, EVENT_TRIGGERS, &[])?;
-    let tried = names.flatten().map(|names| (names, client.batch_execute(TRY_LOAD)));
-    let refusal = match &tried {
-        Some((names, Err(error))) => format!("{} (event triggers: {names})", words(error)),
-        _ => String::new(),
-    };
+    let names = names.flatten().unwrap_or_default();
+    let refused = if names.is_empty() { None } else { refused_step(client) };
+    let (without, advice) = refused.as_ref().map_or(Default::default(), |(without, error)| {
+        let disable = "exempt petal's role, or ALTER EVENT TRIGGER ... DISABLE";
+        (*without, format!("{} (event triggers: {names}); {disable}", words(error)))
+    });
+    let seen = privilege("event triggers", refused.is_none(), without, &advice);
+    Ok(Privilege { is_needed: is_before_load, ..seen })
+}
+
+/// The first of both steps that the server refuses, in words, with its error.
+fn refused_step(client: &mut Client) -> Option<(&'static str, Error)> {
+    let [loading, tried] = TRIED;
+    let load = format!(
+        "{}; {}; ALTER SCHEMA {loading} RENAME TO {tried}",
+        schema::create_tables(loading, None).trim_end().trim_end_matches(';'),
+        schema::create_index(loading, false, None).trim_end().trim_end_matches(';'),
+    );
+    let mut refused = None;
+    match client.batch_execute(&format!("BEGIN; {load}")) {
+        Err(error) => refused = Some(("They refuse the statements of a load.", error)),
+        Ok(()) => {
+            let drop = schema::drop(client, tried);
+            if let Some(Err(error)) = drop.ok().map(|sql| client.batch_execute(&sql)) {
+                refused = Some(("They refuse petal drop: loaded data stay.", error));
+            }
+        }
+    }
     let _ = client.batch_execute("ROLLBACK");
-    Ok(privilege(
-        "event triggers",
-        refusal.is_empty(),
-        "They refuse the statements of a load.",
-        &refusal,
-    ))
+    refused
 }
 
 /// Triggers on petal's tables, whose functions are of roles that petal trusts: of others it reads no table.
@@ -133,6 +169,12 @@ const TRIGGERS: &str = "SELECT pg_catalog.string_agg(tgname::pg_catalog.text || 
      (SELECT pg_catalog.to_regclass(pg_catalog.format('petal%s.cf1', number)) \
       FROM pg_catalog.unnest($1::int[]) AS number)";
 
+/// The default of UPDATE_PCT is not 0.
+fn updates(is_granted: bool, advice: &str) -> Privilege {
+    let without = "The role can only run with UPDATE_PCT=0.";
+    Privilege { is_needed: true, ..privilege("UPDATEs", is_granted, without, advice) }
+}
+
 /// Settings for a load. If data are loaded, other checks report on them.
 fn before_load(client: &mut Client) -> Result<Vec<Privilege>> {
     let mut ask = |sql: &str| is_granted(client, sql, &[]);
@@ -140,7 +182,7 @@ fn before_load(client: &mut Client) -> Result<Vec<Privilege>> {
         privilege(
             "I/O timing",
             ask("SELECT pg_catalog.current_setting('track_io_timing')::boolean")?,
-            "The latency of a single-block read is then unknown.",
+            "Single-block read is then by another clock: the server's calls, the device, or petal's operations.",
             describe::UNTIMED,
         ),
         privilege(
@@ -150,13 +192,25 @@ fn before_load(client: &mut Client) -> Result<Vec<Privilege>> {
             "a temp_file_limit of 1 % of the data or more, or -1",
         ),
     ];
-    privileges.push(event_triggers(client)?);
+    let refused = rights::refused(client, trust::table_names())?;
+    privileges.push(Privilege {
+        is_needed: true,
+        ..privilege(
+            "runs",
+            refused.is_none(),
+            "Before a run reads the tables it looks for code of others on them, and for other runs.",
+            &refused.map_or_else(String::new, |names| {
+                format!("GRANT the role the use of {names} (pg_catalog)")
+            }),
+        )
+    });
+    let published = publications::refusal_after_load(client)?;
+    privileges.push(updates(published.is_none(), published.as_deref().unwrap_or_default()));
     Ok(privileges)
 }
 
 fn on_tables(client: &mut Client, schemas: &[u32], writes: bool) -> Result<Vec<Privilege>> {
     let published = publications::refusal(client, schemas)?;
-    let of_loop = session_server::refusal(client, schemas)?;
     let numbers: Vec<i32> = schemas.iter().map(|&number| number.cast_signed()).collect();
     let triggers: Option<Option<String>> =
         client.ask_if_allowed("asking for triggers", TRIGGERS, &[&numbers])?;
@@ -175,19 +229,8 @@ fn on_tables(client: &mut Client, schemas: &[u32], writes: bool) -> Result<Vec<P
                 &format!("DROP TRIGGER {}", triggers.unwrap_or_default()),
             )
         },
-        Privilege {
-            is_needed: true,
-            ..privilege(
-                "LOOP=server",
-                of_loop.is_none(),
-                "The role can only run with LOOP=client.",
-                of_loop.as_deref().unwrap_or_default(),
-            )
-        },
-        privilege(
-            "UPDATEs",
+        updates(
             may_update && writes && published.is_none(),
-            "The role can only run with UPDATE_PCT=0.",
             match &published {
                 Some(published) => published,
                 None if !writes => READ_ONLY,

@@ -39,6 +39,23 @@ pub fn refusal(client: &mut Client, schemas: &[u32]) -> Result<Option<String>> {
     Ok(None)
 }
 
+/// Returns why the server will refuse every UPDATE of tables that a load makes, and what to do; `None` if it
+/// will not.
+pub fn refusal_after_load(client: &mut Client) -> Result<Option<String>> {
+    let names = client.ask_if_allowed::<Option<String>>("asking for publications", OF_ALL, &[])?;
+    Ok(names.flatten().map(|names| {
+        format!(
+            "UPDATEs of all tables are published by {names} (FOR ALL TABLES), and petal's have no replica \
+             identity: after the load ALTER TABLE petal1.cf1 REPLICA IDENTITY FULL (each UPDATE then logs the \
+             old row, too), or publish only tables of your own"
+        )
+    }))
+}
+
+/// The publications of every table's UPDATEs.
+const OF_ALL: &str = "SELECT pg_catalog.string_agg(pubname::pg_catalog.text, ', ' ORDER BY pubname) \
+     FROM pg_catalog.pg_publication WHERE pubupdate AND puballtables";
+
 /// The publications of a table's UPDATEs, and whether the index of petal's table is unique.
 const PUBLICATIONS: &str = "SELECT pg_catalog.string_agg(pubname::pg_catalog.text || \
          CASE WHEN puballtables THEN ' (FOR ALL TABLES)' ELSE '' END, ', ' ORDER BY pubname), \

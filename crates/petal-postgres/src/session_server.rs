@@ -10,6 +10,7 @@ use tokio_postgres::{Row, Statement};
 
 use super::answer::NonNegative;
 use super::client::{Client, Error};
+use super::connect::words;
 use super::schema::{self, ROUTINE_VERSION};
 use super::work::Work;
 use super::{rights, trust};
@@ -142,7 +143,10 @@ fn making(name: &str, routine: &str) -> String {
     )
 }
 
-/// Why the role cannot run petal's loop inside the server; None if it can.
+const TRYING: &str = "trying to make the routine";
+
+/// Why the role cannot run petal's loop inside the server; None if it can. petal makes a routine that is not there
+/// in a transaction that it rolls back; before a load, when there are no schemas, in a schema that goes with it.
 pub fn refusal(client: &mut Client, schemas: &[u32]) -> Result<Option<String>> {
     let text = schema::routine(&schema::name(1));
     let mut names = &rights::names(&text) | &trust::routine_names();
@@ -151,28 +155,27 @@ pub fn refusal(client: &mut Client, schemas: &[u32]) -> Result<Option<String>> {
     if let Some(refused) = rights::refused(client, names)? {
         return Ok(Some(format!("GRANT the role the use of {refused} (pg_catalog)")));
     }
+    if schemas.is_empty() && client.batch_execute("BEGIN; CREATE SCHEMA petal_tried").is_ok() {
+        let routine = making("petal_tried", &schema::routine("petal_tried"));
+        if let Err(error) = client.batch_execute(&routine) {
+            client.run(TRYING, "ROLLBACK")?;
+            return Ok(Some(format!("the role may not make petal's routine ({})", words(&error))));
+        }
+    }
+    client.run(TRYING, "ROLLBACK")?;
     for &number in schemas {
         let name = schema::name(number);
         let routine = schema::routine(&name);
         if is_made(client, &name, &routine)? {
             continue;
         }
-        let sql = "SELECT pg_catalog.has_schema_privilege($1::pg_catalog.text, 'CREATE') \
-            AND pg_catalog.has_language_privilege('plpgsql', 'USAGE') \
-            AND NOT pg_catalog.current_setting('transaction_read_only')::boolean";
-        let doing = "asking who may make the routine";
-        let may_make = match client.ask_if_allowed(doing, sql, &[&name])? {
-            Some(may_make) => may_make,
-            None => {
-                let tried = client.batch_execute(&format!("BEGIN; {}", making(&name, &routine)));
-                client.run(doing, "ROLLBACK")?;
-                tried.is_ok()
-            }
-        };
-        if !may_make {
+        let tried = client.batch_execute(&format!("BEGIN; {}", making(&name, &routine)));
+        client.run(TRYING, "ROLLBACK")?;
+        if let Err(error) = tried {
             return Ok(Some(format!(
-                "{name}.petal_run is not there, and the role may not make it: GRANT CREATE ON SCHEMA \
-                 {name} TO the role, or run once with LOOP=server as the role that loaded"
+                "{name}.petal_run is not there, and the role may not make it ({}): GRANT CREATE ON SCHEMA \
+                 {name} TO the role, or run once with LOOP=server as the role that loaded",
+                words(&error)
             )));
         }
     }

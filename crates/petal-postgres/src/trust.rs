@@ -42,6 +42,14 @@ pub struct FoundRoutine {
     pub is_petals: bool,
 }
 
+/// The names of pg_catalog that a run needs before it reads the tables.
+pub fn table_names() -> BTreeSet<&'static str> {
+    let mut names = rights::names(include_str!("sql/trust.sql"));
+    names.extend(rights::names(ME));
+    names.insert("pg_try_advisory_lock_shared");
+    names
+}
+
 /// The names of pg_catalog that the question for routines uses.
 pub fn routine_names() -> BTreeSet<&'static str> {
     [include_str!("sql/routines.sql"), ME].into_iter().flat_map(rights::names).collect()
