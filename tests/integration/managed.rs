@@ -1,5 +1,7 @@
 //! The page of managed services: its grants are enough for a load and a run of a role without superuser.
 
+use serde_json::Value;
+
 use crate::privileges::unknown;
 use crate::support::{Workplace, findings, record};
 use crate::versions::headline;
@@ -95,4 +97,58 @@ fn views_that_the_page_grants_on_rds_for_oracle_are_those_of_the_script() {
     let lines = PAGE.lines().filter(|line| line.starts_with("EXEC "));
     assert_eq!(lines.collect::<Vec<_>>(), expected);
     assert!(expected.len() > 15);
+}
+
+/// A server that times no reads and compiles each question, and roles that it refuses one thing each.
+#[test]
+fn what_a_role_is_refused_costs_its_own_figures_and_has_its_reason() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let settings = ["shared_buffers=1MB", "jit_above_cost=0", "jit=on"];
+    let server = server_postgres::Server::start(&settings);
+    let sql = "CREATE ROLE plain LOGIN; GRANT pg_monitor TO plain; CREATE ROLE uncounted LOGIN IN ROLE plain; \
+               ALTER ROLE uncounted SET track_counts = off; GRANT CREATE ON DATABASE refused TO plain";
+    let url = server.tcp_url("refused");
+    let mut admin = server.client("refused");
+    admin.batch_execute(sql).unwrap();
+    let of_role = |role: &str| url.replace("petal@", &format!("{role}@"));
+    let work = Workplace::new();
+    work.petal(["setup", "-s", "1", "--scale", "2048", "--db", &of_role("plain")]).exits(0);
+    let checked = |role: &str| {
+        let shown = work.petal(["check", "--full", "--db", &of_role(role)]).ends().stdout;
+        shown.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let run = |role: &str, out: &str| {
+        let (url, flags) = (of_role(role), ["--loop", "client", "--update-pct", "0"]);
+        let run = [&["run", "-t", "2", "--run-time", "4", "--out", out, "--db", &url], &flags[..]];
+        work.petal(run.concat()).exits(0);
+        let folder = work.path(out).read_dir().unwrap().next().unwrap().unwrap();
+        record(&folder.path())
+    };
+    let plain = run("plain", "plain");
+    // The server compiles no question of the connection that counts: that would take most of a second.
+    let folder = work.path("plain").read_dir().unwrap().next().unwrap().unwrap().path();
+    let journal = std::fs::read_to_string(folder.join("journal.ndjson")).unwrap();
+    let seconds = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let counted =
+        seconds.filter(|second| second["second"]["io"]["physical_read_requests"].is_number());
+    assert!(counted.count() >= 2, "{journal}");
+    let clock = headline(&plain)["read"].clone();
+    assert!(["operations", "device", "server calls"].contains(&clock.as_str()), "{clock}");
+    let uncounted = run("uncounted", "uncounted");
+    let reason = &unknown(&uncounted)["physical_read_requests"];
+    assert!(reason.contains("track_counts is off"), "{reason}");
+    assert!(uncounted["per_second"]["physical_read_requests"].is_null(), "{reason}");
+    assert!(checked("uncounted").contains("privilege: track_counts missing"));
+    // A role that sees no session still knows its own process.
+    admin
+        .batch_execute(
+            "REVOKE EXECUTE ON FUNCTION pg_stat_get_activity(int) FROM PUBLIC, pg_monitor",
+        )
+        .unwrap();
+    let checked = checked("plain");
+    for seen in ["place of the data granted", "the use of pg_stat_get_activity (pg_catalog)"] {
+        assert!(checked.contains(seen), "{seen}: {checked}");
+    }
 }

@@ -11,7 +11,7 @@ use tokio_postgres::Statement;
 use super::answer::Columns as _;
 use super::client::{Client, Error};
 use super::connect::{Endpoint, is_refusal, server_version, words};
-use super::figures::{self, IO_TIMED, LOG_TIMED, SINGLE_BLOCKS, SYNCS_COUNTED, TABLE};
+use super::figures::{self, COUNTED, IO_TIMED, LOG_TIMED, SINGLE_BLOCKS, SYNCS_COUNTED, TABLE};
 use super::plan;
 use petal_engine::Result;
 use petal_engine::server::data_name::named;
@@ -70,7 +70,7 @@ impl CountersClient {
         let doing = "preparing counters";
         let mut client = endpoint.connect_to_look("petal counters")?;
         let version = server_version(&mut client)?;
-        let unmet = untimed(&mut client)?;
+        let unmet = unmet(&mut client)?;
         let (mut views, mut asked) = (Vec::new(), Vec::new());
         for view in TABLE.views_of(figures::version(version)) {
             // A figure that was made of other columns once stays so.
@@ -321,14 +321,15 @@ fn counts_syncs(views: &[(&str, Value)]) -> bool {
     !is_open && setting("fsync").is_none_or(|fsync| fsync == "on")
 }
 
-/// The kinds of I/O that the server does not time for this role's connections.
-fn untimed(client: &mut Client) -> Result<Vec<FigureNeed>> {
+/// The kinds of I/O that the server does not count or time for this role's connections.
+fn unmet(client: &mut Client) -> Result<Vec<FigureNeed>> {
     plan::apply_privileged(client)?;
     let sql = "SELECT coalesce(pg_catalog.current_setting('track_io_timing', true) = 'on', false), \
-                      coalesce(pg_catalog.current_setting('track_wal_io_timing', true) = 'on', false)";
-    let row = client.ask_row("asking which I/O it times", sql, &[])?;
-    let (io, log): (bool, bool) = (row.read(0)?, row.read(1)?);
-    Ok([(io, IO_TIMED), (log, LOG_TIMED)].into_iter().filter(|it| !it.0).map(|it| it.1).collect())
+                      coalesce(pg_catalog.current_setting('track_wal_io_timing', true) = 'on', false), \
+                      pg_catalog.current_setting('track_counts') = 'on'";
+    let row = client.ask_row("asking which I/O it counts and times", sql, &[])?;
+    let met = [(row.read(0)?, IO_TIMED), (row.read(1)?, LOG_TIMED), (row.read(2)?, COUNTED)];
+    Ok(met.into_iter().filter(|(is_met, _): &(bool, _)| !is_met).map(|(_, need)| need).collect())
 }
 
 /// Returns the begin of each group's counters, as the views report it.

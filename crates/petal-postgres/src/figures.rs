@@ -23,6 +23,8 @@ pub const LOG_TIMED: FigureNeed = "track_wal_io_timing";
 pub const SYNCS_COUNTED: FigureNeed = "wal_sync_method";
 /// No operation is a scan, so that each request reads one block.
 pub const SINGLE_BLOCKS: FigureNeed = "no scans";
+/// The server counts the role's work on tables and indexes.
+pub const COUNTED: FigureNeed = "track_counts";
 
 /// Bytes of a block of the log, as nearly all servers are built (`wal_block_size`).
 const WAL_BLOCK_BYTES: i64 = 8192;
@@ -291,7 +293,8 @@ const fn source(
     unit: CountUnit,
     work: Work,
 ) -> FigureSource {
-    FigureSource { versions, terms, time: None, unit, work, needs: &[] }
+    let needs: &[FigureNeed] = if matches!(work, Work::OwnTables) { &[COUNTED] } else { &[] };
+    FigureSource { versions, terms, time: None, unit, work, needs }
 }
 
 const fn io(name: &'static str, unit: CountUnit, sources: &'static [FigureSource]) -> FigureEntry {
@@ -323,12 +326,12 @@ const FIGURES: &[FigureEntry] = &[
         &[
             source(&[to(12, 16)], OWN_READ, Blocks, Work::OwnTables),
             FigureSource {
-                needs: &[SINGLE_BLOCKS],
+                needs: &[SINGLE_BLOCKS, COUNTED],
                 ..source(&[to(17, 17)], OWN_READ, Blocks, Work::OwnTables)
             },
             source(&[from(18)], &[("pg_stat_io.reads", 1)], Requests, Work::Server),
             FigureSource {
-                needs: &[SINGLE_BLOCKS],
+                needs: &[SINGLE_BLOCKS, COUNTED],
                 ..source(&[from(18)], OWN_READ, Blocks, Work::OwnTables)
             },
         ],
@@ -501,7 +504,7 @@ const FIGURES: &[FigureEntry] = &[
         sources: &[
             FigureSource {
                 time: Some(("pg_stat_database.blk_read_time_us", MICROSECOND)),
-                needs: &[IO_TIMED],
+                needs: &[IO_TIMED, COUNTED],
                 ..source(
                     &[to(12, 15)],
                     &[("pg_stat_database.blks_read", 1)],
@@ -586,6 +589,7 @@ pub static TABLE: FigureTable = FigureTable {
             SYNCS_COUNTED,
             "the server counts no syncs: fsync is off, or wal_sync_method opens the log's files for syncing",
         ),
+        (COUNTED, "the server does not count it: track_counts is off for the role"),
         (
             SINGLE_BLOCKS,
             "the server counts blocks, and from 17 on a scan reads several in one request",
@@ -660,6 +664,9 @@ mod tests {
         assert_eq!(reasons["redo_bytes"], "denied (42501)");
         assert!(reasons["physical_write_blocks"].contains("buffers_checkpoint"));
         assert!(!reasons.contains_key("logical_reads"));
+        let uncounted = io(150_014, &[COUNTED]);
+        assert_eq!((uncounted.logical_reads, uncounted.physical_read_requests), (None, None));
+        assert_eq!(uncounted.redo_bytes, Some(700), "it is counted for all");
         let untimed = look(150_014, &[IO_TIMED], &raw, |look| look.reasons());
         assert!(untimed[READ_EVENT].contains("track_io_timing is off"), "{untimed:?}");
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::answer::{Columns as _, NonNegative};
 use super::client::Client;
-use super::connect::Endpoint;
+use super::connect::{Endpoint, is_refusal};
 use super::schema;
 use petal_engine::Result;
 use petal_engine::server::data_name::named;
@@ -118,6 +118,10 @@ fn place_of(path: Option<&str>) -> Option<u32> {
     path?.strip_prefix("pg_tblspc/")?.split('/').next()?.parse().ok()
 }
 
+/// The number of petal's own session for a role that may not see sessions.
+const WITHOUT_SESSIONS: &str =
+    "SELECT pg_catalog.pg_backend_pid(), NULL::pg_catalog.float8, NULL::pg_catalog.int4";
+
 /// The server's processes.
 pub fn processes(client: &mut Client) -> Option<ServerProcesses> {
     let sql = "SELECT pg_catalog.pg_backend_pid(), \
@@ -128,7 +132,11 @@ pub fn processes(client: &mut Client) -> Option<ServerProcesses> {
     // A role that ALTER ROLE ... SET role replaced may not see its own session's begin.
     let own_s = client.age_s();
     let (began, (number, writer)) = Began::ask(AGE_TOLERANCE_S, || {
-        let row = client.query_one(sql, &[]).ok()?;
+        let row = match client.query_one(sql, &[]) {
+            Err(error) if is_refusal(&error) => client.query_one(WITHOUT_SESSIONS, &[]),
+            asked => asked,
+        };
+        let row = row.ok()?;
         let number = |column| u32::try_from(row.try_get::<_, Option<i32>>(column).ok()??).ok();
         let age_s = row.try_get::<_, Option<f64>>(1).ok()?;
         Some((age_s.unwrap_or(own_s), (number(0)?, number(2))))
