@@ -22,9 +22,13 @@ enum PartOfRun {
     Counted,
     /// Rules for runs that updated rows: all layers over the counted time.
     Updates,
+    /// Rules about the run's limit: the time of the headline, which names it.
+    Shown,
+    /// Rules about the limit that judge one driver host's share of a run, too.
+    ShownOfShare,
 }
 
-use PartOfRun::{Counted, Updates, Whole};
+use PartOfRun::{Counted, Shown, ShownOfShare, Updates, Whole};
 
 const NEEDS_RUNS: &str = "needs several runs: petal sweep, or petal compare";
 
@@ -82,17 +86,17 @@ const RULES: &[Rule] = &[
     ("untimed-io", Counted, physical::untimed),
     ("logical-scan", Counted, physical::logical_scan),
     ("fresh-device", Counted, fresh::judge),
-    ("processor-bound", Whole, limits::processor_bound),
+    ("processor-bound", ShownOfShare, limits::processor_bound),
     ("steal", Whole, limits::steal),
-    ("generator-bound", Whole, limits::generator_bound),
+    ("generator-bound", ShownOfShare, limits::generator_bound),
     ("io-limit", Counted, io_limits::judge),
     ("under-device", Whole, calibration::under_device),
     ("other-load", Counted, others::other_runs),
     ("other-load", Counted, others::in_the_database),
     ("other-load", Counted, others::device),
     ("other-load", Counted, others::disk_below),
-    ("other-load", Counted, others::processors),
-    ("other-load", Counted, others::before),
+    ("other-load", Shown, others::processors),
+    ("other-load", Shown, others::before),
     ("not-durable", Updates, writes::not_durable),
     ("not-durable", Updates, writes::more_commits_than_syncs),
     ("deferred-writes", Updates, writes::deferred_writes),
@@ -153,11 +157,14 @@ pub fn not_judged(run: &Run) -> Vec<NotJudged> {
 
 fn judgements(run: &Run) -> Vec<(&'static str, Judgement)> {
     let counted = run.counted();
+    let shown = run.headline_window().run;
     // One host's requests do not compare with the database's work for all hosts.
     let is_part = run.summary.share.as_ref().is_some_and(|share| share.share.of > 1);
     let judged = RULES.iter().filter_map(|(id, seen, rule)| match seen {
         Whole => Some((*id, rule(run))),
+        ShownOfShare => Some((*id, rule(&shown))),
         _ if is_part => None,
+        Shown => Some((*id, rule(&shown))),
         Counted => Some((*id, rule(&counted))),
         Updates => (counted.summary.ops.update > 0).then(|| (*id, rule(&counted))),
     });

@@ -1,18 +1,20 @@
 //! Limits that a run met: processors, petal itself.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::driver_hosts;
 use super::judgement::{
     FindingParts, Judgement, NoFinding::Clear, clear_if, info, known, seen, seen_on, unknown,
     warning,
 };
+use super::limited_by::limited_by;
 use super::other_processors::{self, Others};
 use super::physical;
 use petal_host::host::HostFacts;
 use petal_host::numbers::decimal;
 use petal_host::os::CpuShare;
 use petal_record::Run;
+use petal_record::conclusions::Limiter;
 use petal_record::os::HostSeen;
 use petal_record::os_figures::{GroupFigures, HostFigures};
 
@@ -60,6 +62,9 @@ pub(super) fn full_words(run: &Run) -> Option<String> {
     let words = match full(run)? {
         FullProcessors::All { .. } => match other_processors::noticeable(run) {
             Some(others) => format!("processors: {}", others.words()),
+            None if other_processors::is_unknown(run) => {
+                "processors (others' share unknown)".to_owned()
+            }
             None => "processors".to_owned(),
         },
         FullProcessors::Group(granted) => {
@@ -114,6 +119,7 @@ pub(super) fn own_quota(run: &Run) -> Option<String> {
 /// Processors that a control group granted, and their use.
 struct Granted {
     quota: f64,
+    file: Option<String>,
     used_share: Option<f64>,
     throttled_share: Option<f64>,
 }
@@ -128,6 +134,11 @@ impl Granted {
             percent_or_dash(self.used_share),
             percent_or_dash(self.throttled_share)
         )
+    }
+
+    /// The file of this host with the quota; without one its names in both hierarchies.
+    fn file(&self) -> &str {
+        self.file.as_deref().unwrap_or("cpu.max or cpu.cfs_quota_us")
     }
 
     /// None if the grant was not used up.
@@ -148,7 +159,8 @@ impl Granted {
         let throttled_share = periods.map(|(throttled, all)| throttled as f64 / all as f64);
         let is_used_up = used_share.is_some_and(|share| share > BUSY_PERCENT_MAX / 100.0)
             || throttled_share.is_some_and(|share| share > throttled_share_max);
-        is_used_up.then_some(Self { quota, used_share, throttled_share })
+        let file = group.file.clone();
+        is_used_up.then_some(Self { quota, file, used_share, throttled_share })
     }
 }
 
@@ -180,7 +192,7 @@ fn log_writer(seen: &HostSeen) -> Option<FullProcessors> {
 
 pub(super) fn processor_bound(run: &Run) -> Judgement {
     seen(run, "processors")?;
-    let cpu = known(server_cpu(run), "no processor statistics in this record")?;
+    known(server_cpu(run), "no processor statistics in this record")?;
     let whose = match (run.details.target.in_process, run.is_bare_device()) {
         (true, true) => "; petal itself reads and writes",
         (true, false) => {
@@ -190,33 +202,29 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
     };
     let on = run.database_host().map_or(String::new(), seen_on);
     let found = match full(run).ok_or(Clear)? {
-        FullProcessors::All { busy }
-            if is_logical_test(run) && other_processors::noticeable(run).is_none() => info(
+        FullProcessors::All { busy } if is_logical_test(run) && is_own_work(run) => info(
             format!(
                 "the processors were {busy:.1} % busy{on}, as a test of logical reads is meant to \
                  keep them"
             ),
             "Compare logical reads for each second of processor time.",
-        )
-        .with(json!({ "busy_percent": busy })),
+        ),
         FullProcessors::Group(granted) if is_logical_test(run) => info(
             format!(
                 "{}'s {}, as a test of logical reads is meant to",
                 run.reported_by(),
                 granted.words(&on)
             ),
-            "Name the control group's limit (cpu.max) with the result.",
-        )
-        .with(json!({ "group_quota_processors": granted.quota })),
-        FullProcessors::All { busy } => all_busy(run, busy, &on, whose).with(json!({ "busy_percent": busy })),
+            &format!("Name the control group's limit ({}) with the result.", granted.file()),
+        ),
+        FullProcessors::All { busy } => all_busy(run, busy, &on, whose),
         FullProcessors::Group(granted) => warning(
             format!("{}'s {}{whose}", run.reported_by(), granted.words(&on)),
-            "Raise the control group's limit (cpu.max), or use fewer sessions.",
-        )
-        .with(json!({
-            "group_quota_processors": granted.quota, "group_used_share": granted.used_share,
-            "throttled_periods_share": granted.throttled_share,
-        })),
+            &format!(
+                "Raise the control group's limit ({}), or use fewer sessions.",
+                granted.file()
+            ),
+        ),
         FullProcessors::LogWriter { cpu, busy, share } => warning(
             format!(
                 "processor {cpu} was {busy:.1} % busy{on}, and the log writer ran on it {:.0} % of \
@@ -224,13 +232,42 @@ pub(super) fn processor_bound(run: &Run) -> Judgement {
                 share * 100.0
             ),
             "Keep other work off the log writer's processor, or use fewer sessions.",
-        )
-        .with(json!({ "processor": cpu, "busy_percent": busy, "log_writer_share": share })),
+        ),
     };
-    found.with(json!({
-        "idle_percent": cpu.idle, "iowait_percent": cpu.iowait,
-        "petal_cpu_s": run.summary.petal_cpu_s,
-    }))
+    found.with(full_evidence(run))
+}
+
+/// The figures that full processors rest on, for the finding and for the limit. Others' work is null
+/// if it is unknown.
+pub(super) fn full_evidence(run: &Run) -> Value {
+    let (Some(cpu), Some(found)) = (server_cpu(run), full(run)) else { return Value::Null };
+    let mut evidence = match found {
+        FullProcessors::All { busy } => match other_processors::noticeable(run) {
+            Some(Others { processors, own, .. }) => json!({
+                "busy_percent": busy, "other_processors": processors, "own_processors": own,
+            }),
+            None if other_processors::is_unknown(run) => {
+                json!({ "busy_percent": busy, "other_processors": null })
+            }
+            None => json!({ "busy_percent": busy }),
+        },
+        FullProcessors::Group(granted) => json!({
+            "group_quota_processors": granted.quota, "group_used_share": granted.used_share,
+            "throttled_periods_share": granted.throttled_share,
+        }),
+        FullProcessors::LogWriter { cpu, busy, share } => {
+            json!({ "processor": cpu, "busy_percent": busy, "log_writer_share": share })
+        }
+    };
+    evidence["idle_percent"] = json!(cpu.idle);
+    evidence["iowait_percent"] = json!(cpu.iowait);
+    evidence["petal_cpu_s"] = json!(run.summary.petal_cpu_s);
+    evidence
+}
+
+/// True if petal and the database did all noticeable work on the processors.
+fn is_own_work(run: &Run) -> bool {
+    other_processors::noticeable(run).is_none() && !other_processors::is_unknown(run)
 }
 
 /// A run that only reads, from a cache that holds all of its data: it is made to keep processors
@@ -239,13 +276,33 @@ fn is_logical_test(run: &Run) -> bool {
     run.summary.ops.update == 0 && physical::is_cached(run)
 }
 
-/// Judges full processors; the advice depends on the processes that used them.
+/// Judges full processors by the run's limit; the advice depends on the processes that used them.
 fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
+    use Limiter::{OthersWork, Petal, Processors, SessionProcessorTime};
+    let computed = || limited_by(run);
+    let limit = run.summary.limited_by.clone().unwrap_or_else(computed);
+    let is_of_processors =
+        |by| matches!(by, Processors | SessionProcessorTime | OthersWork | Petal);
+    let part = match (is_of_processors(limit.by), limit.shared_with.map(is_of_processors)) {
+        (true, Some(false)) | (false, Some(true)) => "; they are a part of the limit",
+        (false, _) => "; the sessions waited elsewhere",
+        (true, _) if physical::is_cached(run) => "; the figures contain the wait for them",
+        (true, _) => "; the storage's limit is not seen",
+    };
     let Some(others) = other_processors::noticeable(run) else {
-        return warning(
-            format!("the processors were the limit, not storage: {busy:.1} % busy{on}{whose}"),
-            "Use fewer sessions, or more or faster processors, to see the storage's limit.",
-        );
+        let busy = format!("the processors were {busy:.1} % busy{on}{whose}");
+        return match other_processors::is_unknown(run) {
+            true => warning(
+                format!("{busy}, and others' share of this is unknown{part}"),
+                "Look with top if other programs work, and repeat on a quiet host. If petal and the \
+                 database fill the processors alone, use fewer sessions, or more or faster \
+                 processors.",
+            ),
+            false => warning(
+                format!("{busy}{part}"),
+                "Use fewer sessions, or more or faster processors, to see the storage's limit.",
+            ),
+        };
     };
     let Others { processors, of, own } = others;
     let mostly = if others.prevail() { ", mostly for others" } else { ", also for others" };
@@ -253,11 +310,10 @@ fn all_busy(run: &Run, busy: f64, on: &str, whose: &str) -> Judgement {
     warning(
         format!(
             "the processors were {busy:.1} % busy{on}{mostly}: they used {processors:.2} of the \
-             {of}, petal{database} {own:.2}; the storage's limit is not seen"
+             {of}, petal{database} {own:.2}{part}"
         ),
         "Repeat on a quiet host; top names the other programs.",
     )
-    .with(json!({ "other_processors": processors, "own_processors": own }))
 }
 
 /// A share of time. Clocks that end a moment apart give a little more than all of it.
@@ -301,8 +357,11 @@ pub(super) fn generator_bound(run: &Run) -> Judgement {
     if let Some(granted) = petal_throttled(run) {
         return warning(
             format!("petal's own {}", granted.words("")),
-            "Raise the limit of the control group that petal runs in (cpu.max), or start petal \
-             outside of it.",
+            &format!(
+                "Raise the limit of the control group that petal runs in ({}), or start petal \
+                 outside of it.",
+                granted.file()
+            ),
         )
         .with(json!({
             "petal_group_quota_processors": granted.quota,

@@ -24,9 +24,24 @@ pub(super) fn at_work(run: &Run) -> Option<Others> {
     of(run, seen, &seen.whole.sum)
 }
 
+/// Returns others' work over the time that is shown; over the whole run, if the seconds of that time
+/// lack a part. None if both are unknown.
+fn known(run: &Run) -> Option<Others> {
+    let of_run = || {
+        let seen = run.database_host()?;
+        of(run, seen, seen.over_run.as_deref()?)
+    };
+    at_work(run).or_else(of_run)
+}
+
 /// Returns others' work, if it is enough to be reported.
 pub(super) fn noticeable(run: &Run) -> Option<Others> {
-    at_work(run).filter(|others| others.processors >= others.processors_min())
+    known(run).filter(|others| others.processors >= others.processors_min())
+}
+
+/// True if nobody knows how much others worked.
+pub(super) fn is_unknown(run: &Run) -> bool {
+    known(run).is_none()
 }
 
 /// Returns others' work in an interval of a host.

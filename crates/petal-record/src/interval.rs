@@ -410,6 +410,7 @@ impl Run {
 /// are unknown.
 fn reduce(seen: &mut HostSeen, from_s: f64, to_s: f64) {
     let mut window = seen.within(from_s, to_s);
+    seen.over_run = Some(Box::new(seen.whole.sum.clone()));
     let missing_s = (to_s - from_s) - window.sum.seconds;
     if window.intervals == 0 || missing_s.abs() > 2.0 * os::SLACK_S {
         seen.whole.sum.counts = Default::default();

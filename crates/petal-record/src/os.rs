@@ -49,6 +49,9 @@ pub struct HostSeen {
     /// Why threads were not timed, likewise.
     pub threads_unseen: Option<String>,
     pub whole: Whole,
+    /// The sums of the whole run, if `whole` is reduced to a part of it.
+    #[serde(skip)]
+    pub over_run: Option<Box<OsInterval>>,
     /// Seconds of the run, which `run.json` leaves out because a long run has many.
     #[serde(skip)]
     pub seconds: Shared<SecondSeen>,

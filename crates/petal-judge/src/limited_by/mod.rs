@@ -246,8 +246,7 @@ fn whole_host(run: &Run) -> Option<LimitedBy> {
         true => Limiter::OthersWork,
         false => Limiter::Processors,
     };
-    let evidence = limits::processor_bound(run).map(|it| it.evidence).unwrap_or_default();
-    Some(LimitedBy { by, words, shared_with: None, evidence })
+    Some(LimitedBy::new(by, words, limits::full_evidence(run)))
 }
 
 /// The workload held itself back: think time or an asked rate.

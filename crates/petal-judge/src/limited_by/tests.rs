@@ -466,3 +466,74 @@ pub(super) fn others_fill_the_processors(run: &mut Run) {
     let cpus = &mut run.details.os.as_mut().unwrap().whole.sum.cpus;
     cpus.host = Some(CpuTicks::from([196, 0, 0, 4, 0, 0, 0, 0]));
 }
+
+/// The line, the finding and the advice of a judged run, as one text.
+fn all_words_of_processors(run: &Run) -> String {
+    let found = run.summary.findings.iter().find(|it| it.id == "processor-bound").unwrap();
+    let limited = run.summary.limited_by.as_ref().unwrap();
+    format!("{} | {} | {}", limited.words, found.message, found.advice)
+}
+
+#[test]
+fn an_unknown_share_of_others_is_said_in_the_line_and_in_the_finding() {
+    let mut run = fixture::mixed_run();
+    at_the_device(&mut run, 0.1);
+    others_use(&mut run, 1.2, 98.0);
+    run.details.os.as_mut().unwrap().whole.sum.counts.petal_cpu_us = None;
+    conclude(&mut run);
+    let words = all_words_of_processors(&run);
+    assert!(words.starts_with("processors (others' share unknown) | "), "{words}");
+    assert!(
+        words.contains(
+            "98.0 % busy; petal and the database share one process, so their parts \
+                            cannot be separated, and others' share of this is unknown; the \
+                            storage's limit is not seen"
+        ),
+        "{words}"
+    );
+    assert!(words.contains(" | Look with top if other programs work"), "{words}");
+    let limited = run.summary.limited_by.unwrap();
+    assert_eq!(
+        (limited.by, &limited.evidence["other_processors"]),
+        (Limiter::Processors, &Value::Null)
+    );
+}
+
+#[test]
+fn others_work_that_the_windows_seconds_lack_is_known_from_the_whole_run() {
+    let mut run = fixture::windowed_run();
+    at_the_device(&mut run, 0.1);
+    others_use(&mut run, 1.2, 98.0);
+    run.details.steady.as_mut().unwrap().cpu = run.summary.cpu;
+    run.details.os.as_mut().unwrap().seconds.clear();
+    conclude(&mut run);
+    let limited = run.summary.limited_by.clone().unwrap();
+    assert_eq!(
+        (limited.by, limited.words.as_str()),
+        (Limiter::OthersWork, "processors: others used 1.2 of 2")
+    );
+    let words = all_words_of_processors(&run);
+    assert!(words.contains("mostly for others: they used 1.20 of the 2"), "{words}");
+}
+
+#[test]
+fn the_finding_says_of_the_storage_only_what_the_verdict_says() {
+    // A device that waits for others' processors half of the time.
+    let mut run = fixture::mixed_run();
+    others_use(&mut run, 1.2, 98.0);
+    at_the_device(&mut run, 0.9);
+    conclude(&mut run);
+    let words = all_words_of_processors(&run);
+    assert_eq!(verdict(&run), "valid test of the device");
+    assert!(words.contains("; the sessions waited elsewhere | "), "{words}");
+    at_the_device(&mut run, 0.1);
+    run.summary.limited_by = None;
+    conclude(&mut run);
+    let words = all_words_of_processors(&run);
+    assert_eq!(verdict(&run), "valid test of processors that others use, too, not of the storage");
+    assert!(words.contains("; the storage's limit is not seen | "), "{words}");
+    others_use(&mut run, 0.7, 90.0);
+    at_the_device(&mut run, 0.58);
+    conclude(&mut run);
+    assert_eq!(verdict(&run), "valid test of the device and of processors that others use, too");
+}

@@ -32,7 +32,6 @@ use serde_json::json;
 pub fn conclude(run: &mut Run) {
     run.summary.outages = outages::of(run);
     run.summary.interference = interference::of(run);
-    run.summary.findings = findings::judge(run);
     let HeadlineWindow { run: shown, .. } = run.headline_window();
     let (served_by, limited_by) = (served_by(run, &shown), limited_by(&shown));
     let elasticity = elasticity::of(run);
@@ -41,6 +40,7 @@ pub fn conclude(run: &mut Run) {
     (run.summary.served_by, run.summary.limited_by) = (Some(served_by), Some(limited_by));
     (run.summary.resources, run.summary.elasticity) = (resources, elasticity);
     run.summary.waterfall = waterfall;
+    run.summary.findings = findings::judge(run);
     run.summary.write_ledger = write_ledger::of(run);
     run.summary.headline = Some(made(run));
 }
@@ -114,10 +114,12 @@ fn decide(run: &Run, shown: &Run, served_by: &ServedBy, limited_by: &LimitedBy) 
     let judged = findings_of(run);
     let Some((effect, finding)) = effects::gravest(run, &judged, asked_for) else {
         let tested = tested(asked_for, served_by, limited_by, is_shared);
+        let second = second_tested(shown, asked_for, served_by, limited_by);
+        let what = tested_words(tested, second, asked_for);
         let words = match limited_by.by {
             // One driver host's share: findings about the database's work are of the merged run.
             Limiter::NotJudged => limited_by.words.clone(),
-            _ => format!("valid test of {}{}", tested_words(tested, asked_for), ended(run)),
+            _ => format!("valid test of {what}{}", ended(run)),
         };
         let verdict = Verdict { tested, words, asked_for, ..Verdict::default() };
         return Decided { verdict, next: next::after_valid(run, limited_by) };
@@ -135,13 +137,31 @@ fn decide(run: &Run, shown: &Run, served_by: &ServedBy, limited_by: &LimitedBy) 
     Decided { verdict, next: (effect.next)(run) }
 }
 
-/// The tested resource in words. Processors of others say nothing about the storage either.
-fn tested_words(tested: Tested, asked_for: AskedFor) -> String {
-    let storage = match (tested, asked_for) {
-        (Tested::SharedProcessors, AskedFor::PhysicalIo) => ", not of the storage",
-        _ => "",
-    };
-    format!("{}{storage}", tested.words())
+/// The resource that shares the limit, if a verdict names it.
+fn second_tested(
+    shown: &Run,
+    asked_for: AskedFor,
+    served_by: &ServedBy,
+    limited_by: &LimitedBy,
+) -> Option<Tested> {
+    let by = limited_by.shared_with?;
+    let second = LimitedBy { by, ..LimitedBy::default() };
+    Some(tested(asked_for, served_by, &second, is_of_others(shown, by)))
+}
+
+/// The tested resource in words, with the second one of a shared limit if others work on either.
+/// Processors of others alone say nothing about the storage.
+fn tested_words(first: Tested, second: Option<Tested>, asked_for: AskedFor) -> String {
+    let words = first.words();
+    let is_of_others = |tested: Tested| tested == Tested::SharedProcessors;
+    match second.filter(|second| is_of_others(first) != is_of_others(*second)) {
+        Some(second) if is_of_others(second) => format!("{words} and of {}", second.words()),
+        Some(second) => format!("{words}, and of {}", second.words()),
+        None if is_of_others(first) && asked_for == AskedFor::PhysicalIo => {
+            format!("{words}, not of the storage")
+        }
+        None => words.to_owned(),
+    }
 }
 
 /// Words for a valid run that did not end as planned.
