@@ -224,10 +224,13 @@ fn memory_that_leaves_little_to_the_page_cache_is_locked_in_a_run_and_free_after
         group.set("cgroup.procs", &parent);
         let args = ["run", "--run-time", "1", "--db", &url, "--page-cache-limit", "65G"];
         work.petal(args).exits(0).telling(&["server's control group leaves", "locks nothing"]);
-        // Such a limit holds all of these data.
+        // Such a limit holds all of these data: more of them come first.
         let command = format!("> {}", group.file("memory.limit_in_bytes").display());
-        let checked = work.petal(["check", "--full", "--db", &url]).ends();
-        assert!(!checked.stdout.contains(&command), "{}", checked.stdout);
+        let checked = work.petal(["check", "--full", "--db", &url]).ends().stdout;
+        let checked = checked.split_whitespace().collect::<Vec<_>>().join(" ");
+        let (setup, limit) = ("petal setup --replace -s 1 --scale 8G --db ", command.as_str());
+        let places = checked.find(setup).zip(checked.find(limit));
+        assert!(places.is_some_and(|(setup, limit)| setup < limit), "{checked}");
         // Data are compared with the memory of the server's group, not of the host or of petal.
         group.set("memory.limit_in_bytes", "2G");
         let checked = work.petal(["check", "--full", "--db", &url]).ends().stdout;

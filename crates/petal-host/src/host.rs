@@ -51,6 +51,9 @@ pub struct HostFacts {
     /// The control group whose limit on memory would hold for a server on this host.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_memory: Option<ServerMemory>,
+    /// The limits of the control groups around a server's processes on this host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_group: Option<GroupLimits>,
     /// The governor of the processors' clocks; several if processors differ.
     pub governor: Option<String>,
     pub deepest_idle: Option<IdleState>,
@@ -88,6 +91,31 @@ pub struct RaidResync {
     pub device: String,
     /// Kind and progress in the kernel's words: `recovery 12.6%`, `resync DELAYED`.
     pub work: String,
+}
+
+/// The limits of the control groups around some processes, each with its file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupLimits {
+    /// None if the limits cannot be read; else a limit of None means no limit.
+    pub name: Option<String>,
+    /// Processors' worth of time.
+    pub cpu_quota: Option<f64>,
+    pub cpu_quota_file: Option<String>,
+    pub memory_limit_bytes: Option<u64>,
+    pub memory_limit_file: Option<String>,
+}
+
+impl GroupLimits {
+    fn of(groups: &Groups) -> Self {
+        let (cpu_quota, memory_limit) = (groups.cpu_quota(), groups.memory_limit());
+        Self {
+            name: groups.name().map(str::to_owned),
+            cpu_quota: cpu_quota.as_ref().map(|limit| limit.0),
+            cpu_quota_file: cpu_quota.map(|limit| limit.1),
+            memory_limit_bytes: memory_limit.as_ref().map(|limit| limit.0),
+            memory_limit_file: memory_limit.map(|limit| limit.1),
+        }
+    }
 }
 
 /// The control group of a server's memory.
@@ -140,6 +168,22 @@ impl HostFacts {
         (self.cpus > 0).then_some(cpus)
     }
 
+    /// The limits of the control groups around the database: a server's processes, else petal.
+    pub fn database_group(&self) -> GroupLimits {
+        self.server_group.clone().unwrap_or_else(|| self.own_group())
+    }
+
+    /// The limits of the control groups around petal.
+    pub fn own_group(&self) -> GroupLimits {
+        GroupLimits {
+            name: self.cgroup.clone(),
+            cpu_quota: self.cpu_quota,
+            cpu_quota_file: self.cpu_quota_file.clone(),
+            memory_limit_bytes: self.memory_limit_bytes,
+            memory_limit_file: self.memory_limit_file.clone(),
+        }
+    }
+
     /// The facts of this machine, with the limits of a server's control group.
     pub fn collect_with(devices: Option<&DataDevices>, servers: &[ServerProcesses]) -> Self {
         let mut host = Self::collect(devices);
@@ -148,6 +192,7 @@ impl HostFacts {
         for server in servers {
             let groups = Groups::of(&roots, &server.parent.to_string());
             host.io_limits.extend(groups.io_limits(&host.storage, true));
+            host.server_group.get_or_insert_with(|| GroupLimits::of(&groups));
             host.server_memory =
                 host.server_memory.or_else(|| ServerMemory::of(&groups, &own, server.parent));
         }
@@ -161,8 +206,7 @@ impl HostFacts {
         let meminfo = read(&roots.proc.join("meminfo"));
         let memory = |key: &str| meminfo_bytes(meminfo.as_deref()?, key);
         let groups = Groups::of(roots, "self");
-        let cpu_quota = groups.cpu_quota();
-        let memory_limit = groups.memory_limit();
+        let own = GroupLimits::of(&groups);
         let layers = devices.map_or(&[][..], |found| &found.layers);
         let swap = memory("SwapTotal").zip(memory("SwapFree"));
         Self {
@@ -173,13 +217,14 @@ impl HostFacts {
             memory_bytes: memory("MemTotal"),
             devices: devices.map(|found| described(roots, &found.counted)).unwrap_or_default(),
             storage: layers.to_vec(),
-            cgroup: groups.name().map(str::to_owned),
-            cpu_quota: cpu_quota.as_ref().map(|limit| limit.0),
-            cpu_quota_file: cpu_quota.map(|limit| limit.1),
-            memory_limit_bytes: memory_limit.as_ref().map(|limit| limit.0),
-            memory_limit_file: memory_limit.map(|limit| limit.1),
+            cgroup: own.name,
+            cpu_quota: own.cpu_quota,
+            cpu_quota_file: own.cpu_quota_file,
+            memory_limit_bytes: own.memory_limit_bytes,
+            memory_limit_file: own.memory_limit_file,
             io_limits: groups.io_limits(layers, false),
             server_memory: None,
+            server_group: None,
             governor: governor(roots),
             deepest_idle: deepest_idle(roots),
             swap_total_bytes: memory("SwapTotal"),

@@ -21,7 +21,23 @@ pub const PAGE_CACHE_BYTES: u64 = 512 << 20;
 
 /// The least data whose reads reach the device past a limited page cache, which then holds at most a
 /// tenth of them.
-pub const LEAST_DATA_BYTES: u64 = 10 * (PROCESSES_BYTES + PAGE_CACHE_BYTES);
+pub const LEAST_DATA_BYTES: u64 = data_beyond(PROCESSES_BYTES + PAGE_CACHE_BYTES);
+
+/// Data of which a page cache of so many bytes holds at most a tenth: the most of a storage test.
+pub(super) const fn data_beyond(page_cache_bytes: u64) -> u64 {
+    page_cache_bytes.saturating_mul(10)
+}
+
+/// The least data of a server on this host that is read past the page cache, and whether its page
+/// cache must be limited for that: a control group that the server is in may limit it already.
+pub(super) fn least_data(target: &Target, host: Option<&HostFacts>) -> (u64, bool) {
+    let limit_bytes = host.and_then(|host| host.server_memory.as_ref()?.limit_bytes);
+    let page_cache = limit_bytes.map(|all| all.saturating_sub(target.cache_bytes.unwrap_or(0)));
+    match page_cache.map(data_beyond).filter(|&bytes| bytes <= LEAST_DATA_BYTES) {
+        Some(bytes) => (bytes, false),
+        None => (LEAST_DATA_BYTES, true),
+    }
+}
 
 /// Judges whether programs lacked memory.
 pub(super) fn pressure(run: &Run) -> Judgement {
@@ -74,6 +90,11 @@ pub fn limit_command(
     Some(format!(
         "{limit}; find {data}/ -type f -exec dd if={{}} iflag=nocache count=0 status=none \\;"
     ))
+}
+
+/// The least data of a run's server that is read past the page cache.
+pub(super) fn least_data_of(run: &Run) -> (u64, bool) {
+    least_data(&run.summary.target, run.details.host.as_ref())
 }
 
 /// The commands for a run, with the usual page cache.

@@ -76,7 +76,8 @@ pub(super) fn is_cached(run: &Run) -> bool {
 pub(super) fn reached_the_device(run: &Run) -> Judgement {
     seen(run, "devices")?;
     let served = served::reads(run).map_err(NoFinding::Unknown)?;
-    clear_if(served.asked < READ_BYTES_MIN || served.is_by_device())?;
+    // Data that the database's cache can hold are no test of storage, whatever first filled it.
+    clear_if(served.asked < READ_BYTES_MIN || served.is_by_device() || is_cached(run))?;
     // The larger part names it.
     if served.page_cache >= served.unseen {
         return by_page_cache(run, served);
@@ -112,10 +113,18 @@ fn by_page_cache(run: &Run, served: ReadsServed) -> Judgement {
             Some(command) => format!("a limit on the server's control group ({command}), or "),
             None => "PAGE_CACHE_LIMIT, or ".to_owned(),
         },
-        PageCacheRemedy::DataForLimit => format!(
-            "{} of data and a limit on the server's control group, or ",
-            size(memory::LEAST_DATA_BYTES)
-        ),
+        PageCacheRemedy::DataForLimit => {
+            let (bytes, needs_limit) = memory::least_data_of(run);
+            let command = memory::limit_command_of(run);
+            let command = command.map_or_else(String::new, |command| format!(" ({command})"));
+            match needs_limit {
+                true => format!(
+                    "{} of data and a limit on the server's control group{command}, or ",
+                    size(bytes)
+                ),
+                false => format!("{} of data under its control group's limit, or ", size(bytes)),
+            }
+        }
         PageCacheRemedy::MoreData => String::new(),
     };
     let hint = format!("Use {hint}a data set several times the memory.");
@@ -140,7 +149,7 @@ pub(super) fn page_cache_remedy(run: &Run) -> PageCacheRemedy {
     let can_limit = !served::is_direct(run) && target.local && takes(run, "PAGE_CACHE_LIMIT", None);
     match (!is_asked && takes(run, "DIRECT_IO", Some("TRUE")), can_limit) {
         (true, _) => PageCacheRemedy::DirectIo,
-        (_, true) if run.summary.active_bytes < memory::LEAST_DATA_BYTES => {
+        (_, true) if run.summary.active_bytes < memory::least_data_of(run).0 => {
             PageCacheRemedy::DataForLimit
         }
         (_, true) => PageCacheRemedy::Limit,

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use super::host::{Check, CheckResult, judged};
 use super::memory;
-use super::verdict::next::replaces;
+use super::verdict::next::{replaces, setup};
 use petal_host::host::HostFacts;
 use petal_host::numbers::{bytes, counted, whole};
 use petal_record::target::{
     LoadFact, LoadVerdict, LoadedSchema, Privilege, RowsFound, Target, TargetDetails,
 };
 
-/// Multiple of the memory: with larger data a page cache serves little.
-const TIMES_MEMORY: f64 = 2.0;
+/// Multiple of the database's cache: with larger data it serves few rows.
+const TIMES_CACHE: f64 = 2.0;
 
 /// Checks facts of the target that distort a test, or that its reader must know.
 pub fn check(target: &Target, details: &TargetDetails) -> Vec<Check> {
@@ -82,21 +82,34 @@ pub fn data(
     );
     let passes_page_cache = details.direct_io.as_ref().is_some_and(|direct_io| direct_io.used);
     let is_cached = target.cache_bytes.zip(data_bytes).is_some_and(|(cache, data)| cache >= data);
-    let holder_bytes = if passes_page_cache { target.cache_bytes } else { limited_bytes };
+    // A group's limit holds the database's own cache, too.
+    let in_group = limited_bytes < memory_bytes && !details.in_process;
+    let own_bytes = target.cache_bytes.filter(|_| in_group).unwrap_or(0);
+    let page_cache_bytes = limited_bytes.map(|all| all.saturating_sub(own_bytes));
+    let holder_bytes = if passes_page_cache { target.cache_bytes } else { page_cache_bytes };
     let verdict = match holder_bytes.zip(data_bytes) {
         _ if is_cached => CheckResult::Note,
         Some((holder, data)) if data <= holder => CheckResult::Warn,
-        Some((holder, data)) if (data as f64) < holder as f64 * TIMES_MEMORY => CheckResult::Note,
+        Some((holder, data)) if !passes_page_cache && data < memory::data_beyond(holder) => {
+            CheckResult::Warn
+        }
+        Some((holder, data)) if (data as f64) < holder as f64 * TIMES_CACHE => CheckResult::Note,
         Some(_) => CheckResult::Good,
         None => CheckResult::Unknown,
     };
+    let share = holder_bytes.zip(data_bytes).filter(|_| verdict == CheckResult::Warn);
+    let value = value
+        + &share.map_or_else(String::new, |(holder, data)| {
+            let share = (holder as f64 / data.max(1) as f64).min(1.0) * 100.0;
+            format!("; the page cache can serve up to {share:.0} % of the reads")
+        });
     let why = match (is_cached, verdict) {
         (true, _) => {
             "The database's cache can hold the data: a run is a test of logical reads, or of redo."
         }
         (_, CheckResult::Warn) => {
-            "A run would not be a storage test: memory can hold all of the data, and the page cache \
-             serves the reads."
+            "A run would not be a storage test: at most 10 % of its reads may come from the page \
+             cache."
         }
         _ => {
             "Reads of data that fit into a cache do not reach the device: a test of physical reads \
@@ -104,13 +117,20 @@ pub fn data(
         }
     };
     // A page cache can be limited for a server on this host that uses it.
-    let mut advice = replaces("petal setup --replace -s N --scale SIZE");
-    let is_enough = data_bytes.is_none_or(|bytes| bytes >= memory::LEAST_DATA_BYTES);
-    if details.local && !details.in_process && !passes_page_cache && is_enough {
-        let command = memory::limit_command(target, details, host, memory::PAGE_CACHE_BYTES);
-        advice += "; or limit the page cache of the server: ";
-        advice += &command.unwrap_or_else(|| "run with PAGE_CACHE_LIMIT=512M".to_owned());
-    }
+    let can_limit = details.local && !details.in_process && !passes_page_cache;
+    let (least_bytes, needs_limit) = match can_limit {
+        true => memory::least_data(target, Some(host)),
+        false => (memory::data_beyond(holder_bytes.unwrap_or(0)), false),
+    };
+    let limit = memory::limit_command(target, details, host, memory::PAGE_CACHE_BYTES);
+    let setup = setup(loaded.len() as u32, least_bytes, &target.url);
+    let is_enough = data_bytes.is_none_or(|bytes| bytes >= least_bytes);
+    let advice = match (can_limit && needs_limit, is_enough, limit) {
+        (true, false, Some(limit)) => replaces(&format!("{setup}; {limit}")),
+        (true, true, Some(limit)) => limit,
+        (true, true, None) => "run with PAGE_CACHE_LIMIT=512M".to_owned(),
+        _ => replaces(&setup),
+    };
     judged("data", why, (value, verdict, advice.as_str()))
 }
 
@@ -286,8 +306,8 @@ mod tests {
         let local = TargetDetails { local: true, ..TargetDetails::default() };
         let verdict =
             |gib, details: &TargetDetails| data(&target, details, &loaded(gib), &host).verdict;
-        assert_eq!(verdict(32, &local), CheckResult::Good);
-        assert_eq!(verdict(12, &local), CheckResult::Note);
+        assert_eq!(verdict(80, &local), CheckResult::Good);
+        assert_eq!(verdict(79, &local), CheckResult::Warn, "over a tenth from the page cache");
         assert_eq!(verdict(8, &local), CheckResult::Warn, "no storage test");
         assert_eq!(verdict(1, &local), CheckResult::Note, "a logical test");
         let own = HostFacts { memory_limit_bytes: Some(2 << 30), ..host.clone() };
@@ -297,11 +317,11 @@ mod tests {
         for (details, host, of_another) in
             [(&local, &of_server, &own), (&in_process, &own, &of_server)]
         {
-            let check = data(&target, details, &loaded(8), host);
+            let check = data(&target, details, &loaded(20), host);
             assert_eq!(check.verdict, CheckResult::Good, "the control group holds less");
             let words = "memory 8.00 GiB, of which the control group allows 2.00 GiB";
             assert!(check.value.ends_with(words), "{}", check.value);
-            let check = data(&target, details, &loaded(8), of_another);
+            let check = data(&target, details, &loaded(20), of_another);
             assert_eq!(check.verdict, CheckResult::Warn, "another group's limit");
         }
         // Another host's memory is not known.
@@ -313,6 +333,48 @@ mod tests {
         let check = data(&target, &local, &unsized_too.concat(), &host);
         assert_eq!(check.verdict, CheckResult::Unknown);
         assert!(check.value.starts_with("- in 2 schemas"), "{}", check.value);
+    }
+
+    #[test]
+    fn the_commands_for_a_storage_test_have_numbers_and_the_servers_limit() {
+        let target = Target {
+            cache_bytes: Some(16 << 20),
+            url: "postgres://h/d".into(),
+            ..Target::default()
+        };
+        let data_files = vec!["/pg".into()];
+        let local = TargetDetails { local: true, data_files, ..TargetDetails::default() };
+        let check = |limit_bytes: Option<u64>| {
+            let folder = "/sys/fs/cgroup/memory/s60".to_owned();
+            let file = "memory.limit_in_bytes".to_owned();
+            let memory = ServerMemory {
+                process: 71,
+                folder,
+                file,
+                is_separate: true,
+                limit_bytes,
+                ..ServerMemory::default()
+            };
+            let host = HostFacts {
+                memory_bytes: Some(24 << 30),
+                server_memory: Some(memory),
+                ..HostFacts::default()
+            };
+            let mut loaded = loaded(1);
+            loaded[0].bytes = Some(160 << 20);
+            data(&target, &local, &loaded, &host)
+        };
+        // In a group: ten times the page cache that its limit leaves.
+        let limited = check(Some(110 << 20));
+        assert_eq!(limited.verdict, CheckResult::Warn, "the run's own rule");
+        assert!(limited.value.ends_with("serve up to 59 % of the reads"), "{}", limited.value);
+        let setup = "petal setup --replace -s 1 --scale 960M --db postgres://h/d  # replaces";
+        assert!(limited.advice.starts_with(setup), "{}", limited.advice);
+        // Without a limit: the data and the limit.
+        let advice = check(None).advice;
+        let both = "petal setup --replace -s 1 --scale 8G --db postgres://h/d; echo 784M > \
+                    /sys/fs/cgroup/memory/s60/memory.limit_in_bytes; find /pg/ ";
+        assert!(advice.starts_with(both), "{advice}");
     }
 
     #[test]

@@ -48,14 +48,15 @@ pub(super) const MEMORY: [FactCheck<HostFacts>; 4] = [
         why: "Caches of this control group, the page cache for its files among them, end at the \
               limit: less is cached than the host's memory lets one expect.",
         judge: |host| {
-            let Some(limit) = host.memory_limit_bytes else {
-                return host.cgroup.as_ref().map(|_| good("no limit"));
+            let group = host.database_group();
+            let Some(limit) = group.memory_limit_bytes else {
+                return group.name.as_ref().map(|_| good("no limit"));
             };
             let value = bytes(limit);
             if host.memory_bytes.is_some_and(|all| limit >= all) {
                 return Some(good(format!("{value}: all there is")));
             }
-            let file = host.memory_limit_file.as_deref().unwrap_or("memory.max");
+            let file = group.memory_limit_file.as_deref().unwrap_or("memory.max");
             let none = if file.ends_with("limit_in_bytes") { "-1" } else { "max" };
             Some((value, CheckResult::Note, format!("echo {none} | sudo tee {file}")))
         },

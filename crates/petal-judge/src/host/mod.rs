@@ -42,6 +42,7 @@ pub struct Check {
 pub fn check(host: &HostFacts) -> Vec<Check> {
     let of_host = PROCESSORS.iter().chain(&MEMORY).chain([&RAID]);
     let mut checks: Vec<Check> = of_host.map(|check| check.of("", host)).collect();
+    checks.extend(processors::own_limit(host));
     for device in &host.devices {
         let file_system = FILE_SYSTEM.iter().filter(|_| device.file_system.is_some());
         let of_device = DEVICE.iter().chain(file_system);

@@ -1,7 +1,7 @@
 //! Checks of a host's processors that find problems for a test: clocks, sleep states, other users.
 
-use super::{CheckResult, FactCheck, good};
-use petal_host::host::{HostFacts, IdleState};
+use super::{Check, CheckResult, FactCheck, JudgedValue, good, judged};
+use petal_host::host::{GroupLimits, HostFacts, IdleState};
 
 /// Wake-up times that are a noticeable, or a large, part of a read from flash.
 const SLOW_WAKE_US: u64 = 10;
@@ -65,18 +65,7 @@ pub(super) const PROCESSORS: [FactCheck<HostFacts>; 6] = [
         name: "cgroup processor limit",
         why: "A control group that has used up its share stops until the next period, which shows \
               as stalls that no device caused.",
-        judge: |host| {
-            let Some(quota) = host.cpu_quota else {
-                return host.cgroup.as_ref().map(|_| good("no limit"));
-            };
-            let value = format!("{quota:.2} of {} processors", host.cpus);
-            if quota >= f64::from(host.cpus) {
-                return Some(good(value));
-            }
-            let file = host.cpu_quota_file.as_deref().unwrap_or("cpu.max");
-            let none = if file.ends_with("cpu.max") { "max" } else { "-1" };
-            Some((value, CheckResult::Warn, format!("echo {none} | sudo tee {file}")))
-        },
+        judge: |host| processor_limit(host, &host.database_group()),
     },
     FactCheck {
         name: "virtual machine",
@@ -109,3 +98,26 @@ pub(super) const PROCESSORS: [FactCheck<HostFacts>; 6] = [
         },
     },
 ];
+
+/// A limit on petal's own processors, if a server on this host has another control group.
+pub(super) fn own_limit(host: &HostFacts) -> Option<Check> {
+    let own = host.own_group();
+    let is_other = host.server_group.as_ref().is_some_and(|server| *server != own);
+    let seen = processor_limit(host, &own).filter(|_| is_other && own.cpu_quota.is_some())?;
+    let why =
+        "petal waits until its control group's next period, while the server waits for petal.";
+    Some(judged("petal's cgroup processor limit", why, seen))
+}
+
+fn processor_limit(host: &HostFacts, group: &GroupLimits) -> Option<JudgedValue> {
+    let Some(quota) = group.cpu_quota else {
+        return group.name.as_ref().map(|_| good("no limit"));
+    };
+    let value = format!("{quota:.2} of {} processors", host.cpus);
+    if quota >= f64::from(host.cpus) {
+        return Some(good(value));
+    }
+    let file = group.cpu_quota_file.as_deref().unwrap_or("cpu.max");
+    let none = if file.ends_with("cpu.max") { "max" } else { "-1" };
+    Some((value, CheckResult::Warn, format!("echo {none} | sudo tee {file}")))
+}

@@ -1,5 +1,5 @@
 use super::*;
-use petal_host::host::{HostDevice, IdleState, RaidResync};
+use petal_host::host::{GroupLimits, HostDevice, IdleState, RaidResync};
 use proptest::prelude::*;
 
 fn host() -> HostFacts {
@@ -255,4 +255,27 @@ proptest! {
             prop_assert_eq!(!check.advice.is_empty(), has_advice, "{:?}", check);
         }
     }
+}
+
+#[test]
+fn the_limits_are_those_of_the_servers_group() {
+    let server = GroupLimits {
+        name: Some("/s60".into()),
+        cpu_quota: Some(1.5),
+        cpu_quota_file: Some("/sys/fs/cgroup/cpu/s60/cpu.cfs_quota_us".into()),
+        memory_limit_bytes: Some(110 << 20),
+        memory_limit_file: Some("/sys/fs/cgroup/memory/s60/memory.limit_in_bytes".into()),
+    };
+    let with = |cpu_quota: Option<f64>| {
+        let server_group = Some(server.clone());
+        check(&HostFacts { cgroup: Some("/".into()), cpu_quota, server_group, ..host() })
+    };
+    let limited = with(None);
+    let processors = found(&limited, "cgroup processor limit");
+    assert_eq!(processors.verdict, CheckResult::Warn);
+    assert!(processors.advice.ends_with("/cpu/s60/cpu.cfs_quota_us"), "{}", processors.advice);
+    let memory = found(&limited, "cgroup memory limit");
+    assert_eq!((memory.verdict, memory.value.as_str()), (CheckResult::Note, "110 MiB"));
+    let own = |checks: &[Check]| checks.iter().any(|it| it.name.starts_with("petal's cgroup"));
+    assert!(!own(&limited) && own(&with(Some(0.5))), "petal's own limit is another row");
 }

@@ -9,11 +9,13 @@ use crate::memory;
 use crate::physical::{self, PageCacheRemedy};
 use crate::trust;
 
-/// Multiple of the memory from which on a page cache serves few of the reads.
-const TIMES_MEMORY: u64 = 4;
+/// Multiple of a cache other than the page cache, from which on it serves few of the reads.
+const TIMES_CACHE: u64 = 4;
 /// Memory of a host that is not known.
 const UNKNOWN_MEMORY: u64 = 16 << 30;
 const GIB: u64 = 1 << 30;
+/// Sizes below one GiB are a multiple of this.
+const SMALL_STEP: u64 = 64 << 20;
 /// The longest run that is advised for more operations.
 const LONGEST_S: f64 = 3600.0;
 /// Parameters that are named in another way, or that name this run alone.
@@ -66,7 +68,7 @@ pub(super) fn load_again(run: &Run) -> String {
 /// A load of several times the memory that may hold the data.
 pub(super) fn load_more(run: &Run) -> String {
     let memory = run.details.host.as_ref().and_then(|host| host.memory_bytes);
-    load_beyond(run, memory.unwrap_or(UNKNOWN_MEMORY))
+    load(run, memory::data_beyond(memory.unwrap_or(UNKNOWN_MEMORY)))
 }
 
 /// A load of several times the database's cache.
@@ -81,14 +83,22 @@ pub(super) fn load_beyond_storage_cache(run: &Run) -> String {
 }
 
 fn load_beyond(run: &Run, cache_bytes: u64) -> String {
-    load(run, cache_bytes.saturating_mul(TIMES_MEMORY))
+    load(run, cache_bytes.saturating_mul(TIMES_CACHE))
 }
 
 fn load(run: &Run, data_bytes: u64) -> String {
-    let schemas = u64::from(run.summary.schemas.max(1));
-    let scale = (data_bytes / schemas).max(1).div_ceil(GIB);
-    let (count, url) = (run.summary.schemas, url(run));
-    replaces(&format!("petal setup --replace -s {count} --scale {scale}G --db {url}"))
+    replaces(&setup(run.summary.schemas, data_bytes, &run.summary.target.url))
+}
+
+/// The command that loads so much data in all schemas together.
+pub(crate) fn setup(schemas: u32, data_bytes: u64, url: &str) -> String {
+    let each = (data_bytes / u64::from(schemas.max(1))).max(1);
+    let scale = match each.div_ceil(SMALL_STEP) * SMALL_STEP {
+        small @ ..GIB => format!("{}M", small >> 20),
+        _ => format!("{}G", each.div_ceil(GIB)),
+    };
+    let (count, url) = (schemas.max(1), shell_word(url));
+    format!("petal setup --replace -s {count} --scale {scale} --db {url}")
 }
 
 /// The run again past the page cache, or a load that this cannot hold.
@@ -99,7 +109,12 @@ pub(super) fn past_the_page_cache(run: &Run) -> String {
             Some(command) => format!("{command} {}", again(run, &[])),
             None => again(run, &[("page-cache-limit", "512M")]),
         },
-        PageCacheRemedy::DataForLimit => load(run, memory::LEAST_DATA_BYTES),
+        PageCacheRemedy::DataForLimit => {
+            let (data_bytes, needs_limit) = memory::least_data_of(run);
+            let setup = setup(run.summary.schemas, data_bytes, &run.summary.target.url);
+            let limit = memory::limit_command_of(run).filter(|_| needs_limit);
+            replaces(&limit.map_or_else(|| setup.clone(), |limit| format!("{setup}; {limit}")))
+        }
         PageCacheRemedy::MoreData => load_more(run),
     }
 }
