@@ -168,6 +168,7 @@ fn driven(
         os_data: None,
         ledger,
         neighbours: None,
+        limits_of_first_cell: Default::default(),
         signals: Arc::default(),
         hooks: HookGroup::default(),
         watch,

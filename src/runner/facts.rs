@@ -2,6 +2,8 @@
 //! settings of the host are read before the trigger, looked at each second, and read again at the
 //! end.
 
+use std::collections::BTreeMap;
+
 use petal_engine::{Result, Server, ServerFacts};
 use petal_host::facts::{FactChange, FactKind, FactValues, LimitedProcesses};
 use petal_host::host::HostFacts;
@@ -83,6 +85,15 @@ impl<'a> FactsWatch<'a> {
         }
         let count = watch.known.len() + watch.limits.len() + watch.host.len();
         watch.proof.count = count as u64;
+        // A script may set a limit for each cell.
+        let is_by_script = job.settings.external_script.is_some();
+        let none = BTreeMap::new();
+        let before = if is_by_script { &none } else { &job.limits_of_first_cell };
+        watch.proof.keep_limits(&watch.limits, before);
+        let differing = watch.proof.since_first_cell.iter();
+        differing.for_each(|it| {
+            job.watch.note(&format!("not as in the first cell: {}", it.values()));
+        });
         watch
     }
 

@@ -1,5 +1,6 @@
 //! Input of one run, and the facts known before its trigger. These are plain values.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -49,6 +50,8 @@ pub struct Job<'a> {
     pub ledger: Option<&'a Arc<LedgerFile>>,
     /// Work next to the run; `None` without any.
     pub neighbours: Option<&'a NeighbourPlan>,
+    /// Limits in the first cell of the sweep; empty for a run alone and for the first cell.
+    pub limits_of_first_cell: BTreeMap<String, String>,
     /// Number of signals that asked to stop.
     pub signals: Arc<AtomicU8>,
     /// Processes of EXTERNAL_SCRIPT; dropping this ends them.

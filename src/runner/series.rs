@@ -1,5 +1,6 @@
 //! Runs on one target under the same settings: driven, judged, written.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,6 +42,8 @@ pub struct RunSeries<'a> {
     pub replay: Option<ReplayOf>,
     /// Work next to the runs, in turn.
     pub neighbours: Option<NeighbourPlan>,
+    /// Limits in the first cell of the sweep that the runs are of.
+    pub limits_of_first_cell: BTreeMap<String, String>,
 }
 
 /// Part of the loaded data that a run uses.
@@ -127,6 +130,7 @@ impl<'a> RunSeries<'a> {
             start: Start::AtOnce,
             replay: None,
             neighbours: None,
+            limits_of_first_cell: BTreeMap::new(),
         })
     }
 
@@ -232,6 +236,7 @@ impl<'a> RunSeries<'a> {
             os_data: self.os_data.as_deref(),
             ledger: ledger.as_ref(),
             neighbours: self.neighbours.as_ref(),
+            limits_of_first_cell: self.limits_of_first_cell.clone(),
             signals: self.context.caller.signals.clone(),
             hooks: HookGroup::default(),
             watch: self.context.watch,

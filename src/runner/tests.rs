@@ -1,6 +1,7 @@
 //! Tests of the runner on the scripted engine: its operations take the script's time, not the
 //! test's.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::channel;
@@ -72,6 +73,7 @@ fn drive_share(
         os_data: None,
         ledger: None,
         neighbours: None,
+        limits_of_first_cell: BTreeMap::new(),
         signals,
         hooks: HookGroup::default(),
         watch: &Silent,

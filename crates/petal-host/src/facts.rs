@@ -73,13 +73,18 @@ impl FactChange {
 
     /// `fsync: on -> off in second 1`.
     pub fn words(&self) -> String {
+        format!("{} {}", self.values(), self.when())
+    }
+
+    /// `fsync: on -> off`.
+    pub fn values(&self) -> String {
         let shown = |value: &Option<String>| match value.as_deref() {
             None => "none".to_owned(),
             Some("") => "''".to_owned(),
             Some(text) => text.to_owned(),
         };
         let (before, after) = (shown(&self.before), shown(&self.after));
-        format!("{}: {before} -> {after} {}", self.name, self.when())
+        format!("{}: {before} -> {after}", self.name)
     }
 }
 

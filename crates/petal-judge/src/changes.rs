@@ -58,6 +58,21 @@ pub(super) fn settings(run: &Run) -> Judgement {
 
 /// Limits of the processes, and settings of the host.
 pub(super) fn limits(run: &Run) -> Judgement {
+    let since = run.details.facts.iter().flat_map(|proof| &proof.since_first_cell);
+    let since: Vec<&FactChange> = since.collect();
+    if !since.is_empty() {
+        let values = since.iter().take(SHOWN).map(|change| change.values());
+        let more = and_more("; ", since.len().saturating_sub(SHOWN));
+        return warning(
+            format!(
+                "limits of the host differ from the sweep's first cell: {}{more}. The cells are \
+                 not of one platform",
+                values.collect::<Vec<_>>().join("; ")
+            ),
+            "Put the limit back, and begin the sweep again (--fresh).",
+        )
+        .with(json!({ "since_first_cell": since }));
+    }
     let all = changes(run, |change| matches!(change.kind, FactKind::Limit | FactKind::Host))?;
     warning(
         format!(
@@ -154,5 +169,32 @@ mod tests {
         restarted.summary.outages = Some(vec![Default::default()]);
         let outage = found(crate::outages::judge(&restarted)).message;
         assert!(outage.ends_with("; the server started again in second 1"), "{outage}");
+    }
+
+    #[test]
+    fn a_limit_that_differs_from_the_first_cells_makes_a_cell_invalid() {
+        const QUOTA: &str = "/sys/fs/cgroup/cpu/petal/cpu.cfs_quota_us";
+        let values = |quota: &str, cpus: &str| -> petal_host::facts::FactValues {
+            let all = [(QUOTA, quota), (cpus, "0-1")];
+            all.map(|(name, value)| ((FactKind::Limit, name.into()), value.into())).into()
+        };
+        let cell = |quota: &str, cpus: &str, first: &FactsProof| {
+            let mut run = changed(Vec::new());
+            let proof = run.details.facts.as_mut().unwrap();
+            proof.keep_limits(&values(quota, cpus), &first.limits);
+            crate::conclude(&mut run);
+            run
+        };
+        let first = cell("-1", "a", &FactsProof::default());
+        let proof = first.details.facts.clone().unwrap();
+        let verdict = |run: &Run| run.summary.headline.clone().unwrap().verdict;
+        assert!(verdict(&first).is_valid() && proof.limits.len() == 2);
+        let second = cell("30000", "a", &proof);
+        let reason = verdict(&second).reason.unwrap();
+        assert_eq!(reason.finding, "limits-changed");
+        let words = "first cell: /sys/fs/cgroup/cpu/petal/cpu.cfs_quota_us: -1 -> 30000. ";
+        assert!(reason.sentence.contains(words), "{}", reason.sentence);
+        assert!(verdict(&cell("-1", "a", &proof)).is_valid(), "put back");
+        assert!(verdict(&cell("-1", "b", &proof)).is_valid(), "another process");
     }
 }

@@ -1,10 +1,12 @@
 //! The proof that the facts of a run held: all changes that were seen during it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::Details;
 use crate::target::Durability;
-use petal_host::facts::{FactChange, FactKind};
+use petal_host::facts::{FactChange, FactKind, FactValues};
 
 /// Facts that were read before a run, during it and at its end.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -15,9 +17,35 @@ pub struct FactsProof {
     /// Durability by the weakest settings during the run; None if the first ones were the weakest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weakest: Option<Durability>,
+    /// Limits of control groups and processors at the trigger, by the file or name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, String>,
+    /// Limits at the trigger that had another value in the first cell of the sweep.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub since_first_cell: Vec<FactChange>,
     /// The server did not answer at the end: changes after the last look are not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_end_unread: bool,
+}
+
+impl FactsProof {
+    /// Keeps the limits at the trigger, and those that had another value in the first cell of a sweep.
+    /// A limit that only one of them has belongs to another process.
+    pub fn keep_limits(&mut self, limits: &FactValues, in_first_cell: &BTreeMap<String, String>) {
+        let named = limits.iter().map(|((_, name), value)| (name.clone(), value.clone()));
+        self.limits = named.collect();
+        let changed = self.limits.iter().filter_map(|(name, after)| {
+            let before = in_first_cell.get(name).filter(|before| *before != after)?;
+            Some(FactChange {
+                kind: FactKind::Limit,
+                name: name.clone(),
+                before: Some(before.clone()),
+                after: Some(after.clone()),
+                between_s: (0.0, 0.0),
+            })
+        });
+        self.since_first_cell = changed.collect();
+    }
 }
 
 impl Details {

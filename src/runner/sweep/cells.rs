@@ -1,5 +1,6 @@
 //! Cells of a sweep, one after the other: each is a run in its own folder, kept as it ends.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::super::merge::RunWithFolder;
@@ -30,6 +31,7 @@ pub fn run(
     let mut failures = Vec::new();
     let mut queue = CellQueue::of(held)?;
     let mut pace = Pace::default();
+    let mut first_limits = limits_of_first_cell(held);
     while let Some(QueuedCell { cell: cell_run, number, all }) = queue.next(held) {
         if context.caller.is_interrupted() {
             return Ok(failures);
@@ -45,11 +47,14 @@ pub fn run(
         if context.caller.is_interrupted() {
             return Ok(failures);
         }
-        let ended = ended.and_then(|()| run_cell(planned, held, cell_run, context));
+        let ended = ended.and_then(|()| run_cell(planned, held, cell_run, &first_limits, context));
         watch.heading("", Duration::ZERO);
         match ended {
             Ok(None) => return Ok(failures),
             Ok(Some((run, failure))) => {
+                if first_limits.is_empty() {
+                    first_limits = limits_of(&run);
+                }
                 queue.add(CellReading::of_run(cell_run, &run, &held.sweep.plan.design));
                 failures.extend(failure);
                 let ran_s = run.summary.elapsed_s.min(run_time(planned).as_secs_f64());
@@ -91,6 +96,7 @@ fn run_cell(
     planned: &Planned,
     held: &mut SweepFolder,
     cell_run: CellRun,
+    first_limits: &BTreeMap<String, String>,
     context: &WorkContext<'_>,
 ) -> Result<Option<(Run, Option<RunError>)>, RunError> {
     let CellRun { number, repeat } = cell_run;
@@ -105,7 +111,8 @@ fn run_cell(
     let name = plan.folder_name(number, &factors, repeat);
     together::send_cell(cell_run, context)?;
     let begin = || kept::begin_cell(&sweep, &name);
-    let done = together::or_call_off(context, drive(planned, settings, cell_run, begin, context))?;
+    let driven = drive(planned, settings, (cell_run, first_limits), begin, context);
+    let done = together::or_call_off(context, driven)?;
     let status = done.run.summary.status;
     let is_written = done.is_written();
     if status == Status::Interrupted || !is_written {
@@ -129,7 +136,7 @@ fn run_cell(
 pub(super) fn drive(
     planned: &Planned,
     settings: Settings,
-    CellRun { number, repeat }: CellRun,
+    (CellRun { number, repeat }, first_limits): (CellRun, &BTreeMap<String, String>),
     begin: impl FnOnce() -> Result<RecordFolder, RecordError>,
     context: &WorkContext<'_>,
 ) -> Result<RunWithFolder, RunError> {
@@ -140,7 +147,20 @@ pub(super) fn drive(
     }
     series.os_data = planned.os_data.clone();
     series.replay = planned.replay.clone();
+    series.limits_of_first_cell.clone_from(first_limits);
     series.run_in(begin()?, number, repeat)
+}
+
+/// The limits of control groups and processors that a cell began with.
+fn limits_of(run: &Run) -> BTreeMap<String, String> {
+    run.details.facts.as_ref().map(|facts| facts.limits.clone()).unwrap_or_default()
+}
+
+/// Returns the limits of the first cell that is kept, in a sweep that goes on.
+fn limits_of_first_cell(held: &SweepFolder) -> BTreeMap<String, String> {
+    let first = held.sweep.cells.first().map(|cell| held.folder.path().join(&cell.folder));
+    let run = first.and_then(|folder| petal_report::load(&folder).ok());
+    run.as_ref().map(limits_of).unwrap_or_default()
 }
 
 /// Skips the higher steps of a round after a step that was not held.

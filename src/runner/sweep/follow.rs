@@ -1,6 +1,7 @@
 //! Host of a sweep that is not the first one: does its share of the cells that the first one names,
 //! in its own folder.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -96,5 +97,5 @@ fn share_of(
     let settings = Settings { seed: Some(first.seed), repeats: first.repeats, ..settings.clone() };
     let name = first.folder_name(cell.number, &factors, cell.repeat);
     let begin = || RecordFolder::create(dir, &name, OffsetDateTime::now_utc());
-    Ok(drive(planned, settings, cell, begin, context)?.failure)
+    Ok(drive(planned, settings, (cell, &BTreeMap::new()), begin, context)?.failure)
 }

@@ -1,5 +1,6 @@
 //! The last run of a sweep, at its peak: experiments and a waterfall show what limits it there.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::{RunError, WorkContext};
@@ -60,7 +61,7 @@ pub(super) fn run(
     }
     let begin = || kept::begin_cell(&sweep, PEAK_RUN);
     let cell_run = CellRun { number: cell.number, repeat: 1 };
-    let ended = drive(planned, settings, cell_run, begin, context);
+    let ended = drive(planned, settings, (cell_run, &BTreeMap::new()), begin, context);
     context.watch.heading("", Duration::ZERO);
     let done = match ended {
         Err(error) if error.is_interrupted() => return Ok(None),
