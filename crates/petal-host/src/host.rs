@@ -53,7 +53,7 @@ pub struct HostFacts {
     pub server_memory: Option<ServerMemory>,
     /// The limits of the control groups around a server's processes on this host.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub server_group: Option<GroupLimits>,
+    pub server_group: Option<Box<GroupLimits>>,
     /// The governor of the processors' clocks; several if processors differ.
     pub governor: Option<String>,
     pub deepest_idle: Option<IdleState>,
@@ -170,7 +170,7 @@ impl HostFacts {
 
     /// The limits of the control groups around the database: a server's processes, else petal.
     pub fn database_group(&self) -> GroupLimits {
-        self.server_group.clone().unwrap_or_else(|| self.own_group())
+        self.server_group.as_deref().cloned().unwrap_or_else(|| self.own_group())
     }
 
     /// The limits of the control groups around petal.
@@ -192,7 +192,7 @@ impl HostFacts {
         for server in servers {
             let groups = Groups::of(&roots, &server.parent.to_string());
             host.io_limits.extend(groups.io_limits(&host.storage, true));
-            host.server_group.get_or_insert_with(|| GroupLimits::of(&groups));
+            host.server_group.get_or_insert_with(|| Box::new(GroupLimits::of(&groups)));
             host.server_memory =
                 host.server_memory.or_else(|| ServerMemory::of(&groups, &own, server.parent));
         }

@@ -155,9 +155,14 @@ pub fn not_judged(run: &Run) -> Vec<NotJudged> {
     unknown.collect()
 }
 
+/// The run over the time of the headline, on the heap: rules take the stack.
+fn shown(run: &Run) -> Box<Run> {
+    Box::new(run.headline_window().run.into_owned())
+}
+
 fn judgements(run: &Run) -> Vec<(&'static str, Judgement)> {
     let counted = run.counted();
-    let shown = run.headline_window().run;
+    let shown = shown(run);
     // One host's requests do not compare with the database's work for all hosts.
     let is_part = run.summary.share.as_ref().is_some_and(|share| share.share.of > 1);
     let judged = RULES.iter().filter_map(|(id, seen, rule)| match seen {

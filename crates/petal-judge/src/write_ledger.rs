@@ -398,7 +398,7 @@ pub(super) fn judge(run: &Run) -> Judgement {
              archive of its log, other databases on the server.",
         ),
         false => (
-            format!("{} less than they report", size(bytes)),
+            format!("{} less than database, file system and others counted", size(bytes)),
             "Look for writes that are not on these devices: a log on another device, or writes \
              still in the page cache.",
         ),
@@ -484,7 +484,7 @@ mod tests {
         assert!(judged.unwrap().message.contains("more than"));
         let (ledger, judged) = with(103);
         assert_eq!(bytes(&ledger, "unexplained"), Some(-10 * MB as i64));
-        assert!(judged.unwrap().message.contains("less than"));
+        assert!(judged.unwrap().message.contains("less than database"));
         assert!(matches!(with(115).1, Err(Clear)), "within 2 %");
     }
 

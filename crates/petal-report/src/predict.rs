@@ -9,6 +9,8 @@ use petal_judge::predict::{
 
 /// Lines with an answer on one screen.
 const ANSWERS_MAX: usize = 4;
+/// Reason for a prediction without an interval.
+const NO_INTERVAL: &str = "no interval: under two errors of the curve are known";
 /// Session counts that an answer names; the table has all.
 const NAMED_MAX: usize = 3;
 
@@ -43,7 +45,7 @@ fn answer(line: &PredictedLine) -> String {
     let new = line.predicted.iter().filter(|cell| cell.measured_piops.is_none());
     let words = new.map(|cell| {
         let interval = |(low, high)| format!(" ({} to {})", rate(low), rate(high));
-        let interval = cell.interval.map_or_else(String::new, interval);
+        let interval = cell.interval.map_or_else(|| format!(" ({NO_INTERVAL})"), interval);
         let with = sessions(cell.sessions);
         match (cell.piops, &cell.unknown) {
             (Some(piops), _) => format!("{} PIOPS{interval} with {with}", rate(piops)),
@@ -146,7 +148,10 @@ fn of_line(line: &PredictedLine) -> String {
 fn note(cell: &PredictedCell, used: Option<Family>) -> String {
     let other = cell.family.filter(|family| Some(*family) != used);
     let other = other.map(|family| format!("by {}", family.words()));
-    cell.unknown.clone().or(other).unwrap_or_default()
+    let no_interval = cell.piops.is_some() && cell.interval.is_none();
+    let no_interval = no_interval.then(|| NO_INTERVAL.to_owned());
+    let notes = [cell.unknown.clone().or(other), no_interval].into_iter().flatten();
+    notes.collect::<Vec<_>>().join("; ")
 }
 
 /// A run with changes: the predicted throughput, and the bounds of its resources.

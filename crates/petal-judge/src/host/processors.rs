@@ -102,7 +102,7 @@ pub(super) const PROCESSORS: [FactCheck<HostFacts>; 6] = [
 /// A limit on petal's own processors, if a server on this host has another control group.
 pub(super) fn own_limit(host: &HostFacts) -> Option<Check> {
     let own = host.own_group();
-    let is_other = host.server_group.as_ref().is_some_and(|server| *server != own);
+    let is_other = host.server_group.as_ref().is_some_and(|server| **server != own);
     let seen = processor_limit(host, &own).filter(|_| is_other && own.cpu_quota.is_some())?;
     let why =
         "petal waits until its control group's next period, while the server waits for petal.";

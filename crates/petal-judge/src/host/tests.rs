@@ -267,7 +267,7 @@ fn the_limits_are_those_of_the_servers_group() {
         memory_limit_file: Some("/sys/fs/cgroup/memory/s60/memory.limit_in_bytes".into()),
     };
     let with = |cpu_quota: Option<f64>| {
-        let server_group = Some(server.clone());
+        let server_group = Some(Box::new(server.clone()));
         check(&HostFacts { cgroup: Some("/".into()), cpu_quota, server_group, ..host() })
     };
     let limited = with(None);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::{limits, resources, waterfall};
+use super::super::{limits, physical, resources, waterfall};
 use super::shared::{self, ResourceShare};
 use crate::by_key;
 use petal_host::numbers::decimal;
@@ -34,7 +34,9 @@ pub(super) fn waited_for(run: &Run) -> LimitedBy {
     };
     let known = on_processors.or_else(|| untimed_reads(run));
     let Some((class, time_us)) = longest_class(run) else {
-        return known.unwrap_or_else(|| not_determined("", Value::Null));
+        let why = untimed_words(run)
+            .map_or_else(String::new, |it| format!(" (the database does not time its {it})"));
+        return known.unwrap_or_else(|| not_determined(&why, Value::Null));
     };
     let class_words = words_with_event(run, class);
     let evidence = json!({
@@ -57,9 +59,9 @@ pub(super) fn waited_for(run: &Run) -> LimitedBy {
         return shared::between(run, both, "DB time", evidence);
     }
     if share < LIMIT_SHARE_MIN {
-        let why = match has_untimed_reads(run) {
-            true => " (the database does not time its reads)".to_owned(),
-            false => format!(" (largest share: {class_words}, {words})"),
+        let why = match untimed_words(run) {
+            Some(untimed) => format!(" (the database does not time its {untimed})"),
+            None => format!(" (largest share: {class_words}, {words})"),
         };
         return known.unwrap_or_else(|| not_determined(&why, evidence));
     }
@@ -140,6 +142,15 @@ fn longest_event(run: &Run, class: WaitClass) -> Option<(&str, f64)> {
 fn has_untimed_reads(run: &Run) -> bool {
     let mut waits = run.summary.waits.iter();
     run.details.target.io_untimed.is_some() && !waits.any(|wait| wait.class == WaitClass::UserIo)
+}
+
+/// The waits that the database does not time, if the rest of DB time can be theirs: the log of
+/// UPDATEs on data that its cache can hold, else its reads.
+fn untimed_words(run: &Run) -> Option<&'static str> {
+    match physical::is_cached(run) {
+        true => run.is_log_untimed().then_some("log"),
+        false => has_untimed_reads(run).then_some("reads"),
+    }
 }
 
 /// Names reads that the database does not time, if their time at the device is most of DB time.

@@ -278,6 +278,9 @@ fn steady(out: &mut String, run: &Run) {
     };
     let headline = match run.headline_window().window {
         Window::Steady { .. } => "; the headline is of it".to_owned(),
+        Window::Until(until) => format!(
+            "; the headline is of the time {until}, as far as the database's counters are known"
+        ),
         other => format!("; the headline is of the {other}"),
     };
     let text = format!(
