@@ -216,6 +216,12 @@ fn cold_share(run: &Run) -> Option<f64> {
     (COLD_SHARE_MIN..1.0).contains(&cold).then_some(cold)
 }
 
+/// True if the settings sent all operations to the hot spots, which are of the same size in any data.
+pub(super) fn is_all_in_a_hot_spot(run: &Run) -> bool {
+    let is_spot = run.summary.setting("do_hotspot").and_then(|it| it.as_bool()) == Some(true);
+    is_spot && run.summary.setting_number("hotspot_frequency") == Some(1.0)
+}
+
 /// Blocks that were read for each row visited which the settings meant to be read: of hot data a cache
 /// serves the rest.
 fn reads_per_cold_row(run: &Run) -> Option<f64> {
@@ -241,14 +247,26 @@ fn partly_cached(run: &Run) -> Judgement {
     let hot = cold_share(run).map_or_else(String::new, |cold| {
         format!("; the settings sent {:.0} % of the operations to hot data", (1.0 - cold) * 100.0)
     });
+    let hot = match is_all_in_a_hot_spot(run) {
+        true => "; the settings sent all operations to hot spots".to_owned(),
+        false => hot,
+    };
     judged(
         format!(
             "{each:.3} block reads for each row visited: the database's cache served {:.0} % of the \
              rows{hot}",
             (1.0 - each) * 100.0
         ),
-        "For physical reads make the cache much smaller than the data, or load more; for logical \
-         reads make it hold all of them.",
+        match is_all_in_a_hot_spot(run) {
+            true => {
+                "For physical reads run without DO_HOTSPOT, or with a HOTSPOT_MB much larger than \
+                 the cache."
+            }
+            false => {
+                "For physical reads make the cache much smaller than the data, or load more; for \
+                 logical reads make it hold all of them."
+            }
+        },
     )
     .with(json!({
         "reads_per_row": each, "active_bytes": run.summary.active_bytes,

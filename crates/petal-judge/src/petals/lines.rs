@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::{Estimate, PetalLine, Point};
 use crate::by_key;
 use crate::level::Level;
-use crate::verdict::not_storage;
+use crate::verdict::{not_storage, of_one_test};
 use crate::{estimate, factor_words};
 use petal_host::numbers;
 use petal_record::conclusions::{LimitedBy, Limiter};
@@ -168,7 +168,7 @@ fn sessions(seen: &Observation, axis: Option<&str>) -> Option<u32> {
 
 /// A figure that one of the repeats lacks is unknown for the point.
 fn point(sessions: u32, repeats: &[&Observation]) -> Point {
-    let mut repeats = repeats.to_vec();
+    let (mut repeats, left_out) = of_one_test(repeats);
     repeats.sort_by_key(|seen| seen.repeat);
     let all = |name: &str| -> Option<Vec<f64>> { repeats.iter().map(|s| s.metric(name)).collect() };
     let is_by_figures = repeats.iter().any(|seen| seen.is_repeated_by_figures);
@@ -181,6 +181,7 @@ fn point(sessions: u32, repeats: &[&Observation]) -> Point {
     Point {
         sessions,
         sources: repeats.iter().map(|seen| seen.source.clone()).collect(),
+        left_out: left_out.len(),
         active_bytes: repeats.first().and_then(|seen| seen.active_bytes),
         piops: plain(metric::PIOPS),
         mb_s: plain(metric::MB),

@@ -30,12 +30,19 @@ pub(crate) use shape::POINTS_MIN;
 pub use verdict::{Highest, PetalsVerdict};
 pub use writer_cost::{WriterCost, WriterCostRow};
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 /// A cell: a number of sessions on a line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Point {
     pub sessions: u32,
     /// The folders or files of its repeats.
     pub sources: Vec<String>,
+    /// The number of its other runs, which are tests of something else: they are in no figure.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub left_out: usize,
     pub active_bytes: Option<u64>,
     pub piops: Option<Estimate>,
     pub mb_s: Option<Estimate>,
@@ -203,6 +210,9 @@ pub struct Petals {
     /// The verdicts of the runs, each with their number; says so if the figures have none.
     #[serde(skip)]
     pub tested: String,
+    /// The command to type next; empty if no record has one.
+    #[serde(skip)]
+    pub next: String,
     pub lines: Vec<PetalLine>,
     /// Warnings before a comparison: cells that may not be joined, and the reasons. Each begins
     /// with the id of its finding: `active-set-varies: ...`.
@@ -241,7 +251,10 @@ impl Petals {
         notes.extend(notes::of(&lines));
         let verdict = verdict::of(&lines, observations);
         let tested = verdict::tested(observations);
-        Self { verdict, tested, lines, notes, writer_costs: writer_cost::of(observations) }
+        let writer_costs = writer_cost::of(observations);
+        let mut petals = Self { verdict, tested, next: String::new(), lines, notes, writer_costs };
+        petals.next = petals.next_of(observations);
+        petals
     }
 
     /// Marks on each line the highest load that meets the objective: the most PIOPS (operations if

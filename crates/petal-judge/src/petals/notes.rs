@@ -3,7 +3,8 @@
 
 use super::{Estimate, PetalLine, Point};
 use crate::run_length;
-use petal_host::numbers::decimal;
+use crate::verdict::OF_OTHERS_ALONE;
+use petal_host::numbers::{counted, decimal};
 
 /// The longest run of a line over its shortest.
 const LENGTHS_RATIO_MAX: f64 = 2.0;
@@ -11,7 +12,8 @@ const LENGTHS_RATIO_MAX: f64 = 2.0;
 const JUMP_RATIO_MIN: f64 = 5.0;
 
 pub(super) fn of(lines: &[PetalLine]) -> Vec<String> {
-    let mut notes: Vec<String> = lines.iter().filter_map(mixed_run_lengths).collect();
+    let mut notes: Vec<String> = lines.iter().filter_map(left_out).collect();
+    notes.extend(lines.iter().filter_map(mixed_run_lengths));
     let cells: usize = lines.iter().map(|line| line.points.len()).sum();
     let (mut varying, mut outliers) = (Vec::new(), Vec::new());
     for line in lines {
@@ -45,6 +47,19 @@ pub(super) fn of(lines: &[PetalLine]) -> Vec<String> {
 struct Extreme {
     words: String,
     by: f64,
+}
+
+/// Counts the runs that are in no point, because others' work alone limited them.
+fn left_out(line: &PetalLine) -> Option<String> {
+    let cells = line.points.iter().filter(|point| point.left_out > 0);
+    let parts = cells.map(|point| {
+        let all = (point.left_out + point.sources.len()) as u64;
+        let of = counted(u64::from(point.sessions), "session");
+        format!("{} of {} with {of}", point.left_out, counted(all, "run"))
+    });
+    let parts = parts.collect::<Vec<_>>().join(", ");
+    let words = |parts: String| format!("left-out: {}: {parts}: {OF_OTHERS_ALONE}", line.name);
+    Some(parts).filter(|parts| !parts.is_empty()).map(words)
 }
 
 fn mixed_run_lengths(line: &PetalLine) -> Option<String> {

@@ -661,3 +661,35 @@ fn an_invalid_run_is_in_no_point() {
     assert_eq!(petals.lines[0].points[0].sources.len(), 2);
     assert!(petals.notes[0].ends_with("it is invalid: rows-missing"), "{:?}", petals.notes);
 }
+
+/// A run with this verdict.
+fn tested(piops: f64, repeat: u32, tested: petal_record::headline::Tested) -> Observation {
+    use petal_record::headline::{Headline, Verdict};
+    let verdict = Verdict { tested, words: tested.words().to_owned(), ..Verdict::default() };
+    Observation {
+        factors: vec![("sessions".to_owned(), "4".to_owned())],
+        metrics: [(metric::PIOPS.to_owned(), piops)].into(),
+        repeat: Some(repeat),
+        source: format!("run {repeat}"),
+        headline: Some(Headline { verdict, next: "petal run again".into(), ..Headline::default() }),
+        ..Observation::default()
+    }
+}
+
+#[test]
+fn a_point_is_made_of_tests_of_the_same_thing_and_counts_the_others() {
+    use petal_record::headline::Tested::{Device, SharedProcessors};
+    let runs = [tested(40_000.0, 1, Device), tested(28_000.0, 2, SharedProcessors)];
+    let runs = [&runs[..], &[tested(42_000.0, 3, Device)]].concat();
+    let petals = Petals::of(&runs);
+    let point = &petals.lines[0].points[0];
+    assert_eq!((point.piops.as_ref().unwrap().mean, point.left_out), (41_000.0, 1));
+    assert_eq!(point.sources, ["run 1", "run 3"]);
+    let note = petals.notes.iter().find(|note| note.starts_with("left-out: ")).unwrap();
+    assert!(note.contains("1 of 3 runs with 4 sessions: others' work"), "{note}");
+    assert_eq!(petals.next, "petal run again", "also after a valid sweep");
+    // A cell of such runs alone keeps them: its verdict says what they are.
+    let petals = Petals::of(&runs[1..2]);
+    let point = &petals.lines[0].points[0];
+    assert_eq!((point.sources.len(), point.left_out), (1, 0));
+}

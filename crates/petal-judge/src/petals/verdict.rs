@@ -59,6 +59,21 @@ pub(super) fn tested(observations: &[Observation]) -> String {
     }
 }
 
+impl Petals {
+    /// The command to type next: from the verdict, else from a run at the highest peak, if it is
+    /// not another sweep.
+    pub(super) fn next_of(&self, observations: &[Observation]) -> String {
+        if let Some(verdict) = &self.verdict {
+            return verdict.next.clone();
+        }
+        let sources = self.highest_peak().map(|(_, point)| point.sources.as_slice());
+        let mut at_peak =
+            observations.iter().filter(|seen| sources.unwrap_or_default().contains(&seen.source));
+        let next = at_peak.find_map(|seen| Some(seen.headline.as_ref()?.next.clone()));
+        next.filter(|next| !next.starts_with("petal sweep ")).unwrap_or_default()
+    }
+}
+
 /// The highest peak of several lines.
 pub enum Highest<'a> {
     /// A peak that no other line contests: it is the only line, the others are other workloads, or

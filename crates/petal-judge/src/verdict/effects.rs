@@ -72,6 +72,7 @@ pub const EFFECTS: &[Effect] = &[
         "a limit or a setting of the host changed in the run",
         next::the_same,
     ),
+    invalid("outage", "operations did not succeed again after an outage", next::check),
     invalid("lost-sessions", "sessions ended before their time", next::the_same),
     invalid("nothing-done", "no operation ended", next::check),
     invalid(

@@ -32,6 +32,14 @@ use serde_json::json;
 pub fn conclude(run: &mut Run) {
     run.summary.outages = outages::of(run);
     run.summary.interference = interference::of(run);
+    conclude_shown(run);
+    run.summary.findings = findings::judge(run);
+    run.summary.write_ledger = write_ledger::of(run);
+    run.summary.headline = Some(made(run));
+}
+
+/// Puts the conclusions about the time of the headline into a run's summary.
+fn conclude_shown(run: &mut Run) {
     let HeadlineWindow { run: shown, .. } = run.headline_window();
     let (served_by, limited_by) = (served_by(run, &shown), limited_by(&shown));
     let elasticity = elasticity::of(run);
@@ -40,9 +48,6 @@ pub fn conclude(run: &mut Run) {
     (run.summary.served_by, run.summary.limited_by) = (Some(served_by), Some(limited_by));
     (run.summary.resources, run.summary.elasticity) = (resources, elasticity);
     run.summary.waterfall = waterfall;
-    run.summary.findings = findings::judge(run);
-    run.summary.write_ledger = write_ledger::of(run);
-    run.summary.headline = Some(made(run));
 }
 
 /// Adds the finding on missing parts of a record to a run that was judged before.
@@ -88,6 +93,31 @@ fn served_by(run: &Run, shown: &Run) -> ServedBy {
     }
 }
 
+/// Reason why some runs are in no mean of storage.
+pub(crate) const OF_OTHERS_ALONE: &str =
+    "others' work on the processors limited them, so they are no tests of the storage";
+
+/// True for a valid run whose limit is processors that others use, too, and nothing else: it asked
+/// for storage and says nothing of it.
+pub(crate) fn is_of_others_alone(seen: &Observation) -> bool {
+    seen.headline.as_ref().is_some_and(|Headline { verdict, limited_by, .. }| {
+        let Verdict { tested, asked_for, .. } = verdict;
+        verdict.is_valid()
+            && (*tested, *asked_for) == (Tested::SharedProcessors, AskedFor::PhysicalIo)
+            && limited_by.shared_with.is_none()
+    })
+}
+
+/// The runs that are tests of the same thing: without those of others' processors alone, unless all
+/// are. Returns the others, too.
+pub(crate) fn of_one_test<'a>(
+    runs: &[&'a Observation],
+) -> (Vec<&'a Observation>, Vec<&'a Observation>) {
+    let (of_others, kept): (Vec<_>, Vec<_>) =
+        runs.iter().copied().partition(|seen| is_of_others_alone(seen));
+    if kept.is_empty() { (of_others, kept) } else { (kept, of_others) }
+}
+
 fn made(run: &Run) -> Headline {
     let HeadlineWindow { run: shown, window } = run.headline_window();
     let served_by = run.summary.served_by.clone().unwrap_or_else(|| served_by(run, &shown));
@@ -115,6 +145,7 @@ fn decide(run: &Run, shown: &Run, served_by: &ServedBy, limited_by: &LimitedBy) 
     let Some((effect, finding)) = effects::gravest(run, &judged, asked_for) else {
         let tested = tested(asked_for, served_by, limited_by, is_shared);
         let second = second_tested(shown, asked_for, served_by, limited_by);
+        let is_others = [Some(tested), second].contains(&Some(Tested::SharedProcessors));
         let what = tested_words(tested, second, asked_for);
         let words = match limited_by.by {
             // One driver host's share: findings about the database's work are of the merged run.
@@ -122,7 +153,7 @@ fn decide(run: &Run, shown: &Run, served_by: &ServedBy, limited_by: &LimitedBy) 
             _ => format!("valid test of {what}{}", ended(run)),
         };
         let verdict = Verdict { tested, words, asked_for, ..Verdict::default() };
-        return Decided { verdict, next: next::after_valid(run, limited_by) };
+        return Decided { verdict, next: next::after_valid(run, limited_by, is_others) };
     };
     let (validity, tested, words) = match effect.makes {
         Makes::Invalid => {

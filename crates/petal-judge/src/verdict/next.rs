@@ -14,20 +14,34 @@ const TIMES_CACHE: u64 = 4;
 /// Memory of a host that is not known.
 const UNKNOWN_MEMORY: u64 = 16 << 30;
 const GIB: u64 = 1 << 30;
+const MIB: u64 = 1 << 20;
 /// Sizes below one GiB are a multiple of this.
 const SMALL_STEP: u64 = 64 << 20;
 /// The longest run that is advised for more operations.
 const LONGEST_S: f64 = 3600.0;
+/// The shortest time of a run whose figures can be relied on, in seconds.
+const RUN_TIME_S: &str = "300";
 /// Parameters that are named in another way, or that name this run alone.
 const LEFT_OUT: [&str; 4] = ["DB", "OUT", "SEED", "REPEATS"];
 
-/// Command after a valid run: more about its limit, or its repeats.
-pub(super) fn after_valid(run: &Run, limited_by: &LimitedBy) -> String {
+/// Command after a valid run: the remedy of its gravest warning, its repeats, or more about its
+/// limit. `is_of_others`: others' work on the processors is a part of the limit.
+pub(super) fn after_valid(run: &Run, limited_by: &LimitedBy, is_of_others: bool) -> String {
+    // The same run would meet the others again.
+    if is_of_others {
+        return check(run);
+    }
+    let mut changes = Vec::new();
+    if trust::short_run(run).is_ok() {
+        changes.push(("run-time", RUN_TIME_S));
+    }
     if run.details.repeats < 3 {
-        return again(run, &[("repeats", "3")]);
+        changes.push(("repeats", "3"));
+    }
+    if !changes.is_empty() {
+        return again(run, &changes);
     }
     match limited_by.by {
-        Limiter::OthersWork => check(run),
         Limiter::NotDetermined | Limiter::OtherWaits => again(run, &[("waterfall", "true")]),
         _ => format!("petal sweep --sessions 1,2,4,8,16 --repeats 3 --db {}", url(run)),
     }
@@ -61,8 +75,18 @@ pub(super) fn check(run: &Run) -> String {
     format!("petal check --db {}", url(run))
 }
 
+/// The load that was there, with its size.
 pub(super) fn load_again(run: &Run) -> String {
-    replaces(&format!("petal setup --replace -s {} --db {}", run.summary.schemas, url(run)))
+    let rows = run.summary.setting_number("scale").filter(|&rows| rows >= 1.0);
+    let scale = rows.map_or_else(String::new, |rows| {
+        let bytes = rows as u64 * run.summary.target.block_size;
+        match bytes % MIB {
+            0 if bytes > 0 => format!(" --scale {}M", bytes / MIB),
+            _ => format!(" --scale {rows}"),
+        }
+    });
+    let (count, url) = (run.summary.schemas.max(1), url(run));
+    replaces(&format!("petal setup --replace -s {count}{scale} --db {url}"))
 }
 
 /// A load of several times the memory that may hold the data.
@@ -71,8 +95,12 @@ pub(super) fn load_more(run: &Run) -> String {
     load(run, memory::data_beyond(memory.unwrap_or(UNKNOWN_MEMORY)))
 }
 
-/// A load of several times the database's cache.
+/// A load of several times the database's cache; or the run without its hot spot, which stays as small
+/// in any load.
 pub(super) fn load_beyond_cache(run: &Run) -> String {
+    if physical::is_all_in_a_hot_spot(run) {
+        return again(run, &[("do-hotspot", "false")]);
+    }
     load_beyond(run, run.summary.target.cache_bytes.unwrap_or(GIB))
 }
 
@@ -135,6 +163,10 @@ fn again(run: &Run, changes: &[(&str, &str)]) -> String {
             let value = petal_record::as_text(&given.value, "");
             words.push(format!("--{} {}", parameter.flag(), shell_word(&value)));
         }
+    }
+    // The one option of a run that is no parameter and changes its end.
+    if run.details.connections.is_some() {
+        words.push("--on-disconnect retry".to_owned());
     }
     words.extend(changes.iter().map(|(flag, value)| format!("--{flag} {value}")));
     words.push(format!("--db {}", url(run)));

@@ -347,3 +347,118 @@ fn each_resource_that_a_valid_run_may_test_has_a_rule_in_the_table() {
     assert!(found.iter().all(|tested| ruled.contains(tested)), "{found:?}");
     assert!(ruled.iter().all(|tested| found.contains(tested)), "a row without a case");
 }
+
+#[test]
+fn the_next_command_is_the_remedy_of_the_gravest_warning() {
+    let short = judged(|run| {
+        run.summary.elapsed_s = 12.0;
+        run.details.last_done_s = Some(12.0);
+        run.summary.settings.insert("run_time".into(), 12.into());
+    });
+    assert!(short.next.contains(" --run-time 300 --repeats 3 --db "), "{}", short.next);
+    // The same run would meet the others again.
+    let busy = judged(|run| {
+        run.summary.cpu = Some(CpuShare { user: 98.0, idle: 2.0, ..CpuShare::default() });
+        let sum = &mut run.details.os.as_mut().unwrap().whole.sum;
+        sum.cpus.host = Some(petal_host::os::CpuTicks::from([196, 0, 0, 4, 0, 0, 0, 0]));
+        let waits = run.summary.waits.iter_mut();
+        waits.for_each(|wait| wait.time_us = 0.0);
+    });
+    assert_eq!(busy.verdict.tested, Tested::SharedProcessors);
+    assert!(busy.next.starts_with("petal check --db "), "{}", busy.next);
+}
+
+#[test]
+fn the_next_command_keeps_the_size_of_the_data_and_the_options_of_the_run() {
+    let connected = judged(|run| run.details.connections = Some(Default::default()));
+    assert!(connected.next.contains(" --on-disconnect retry "), "{}", connected.next);
+    let gone = judged(|run| {
+        run.summary.settings.insert("scale".into(), 7680.into());
+        run.details.data_vanished = Some("an index is gone".into());
+    });
+    let next = "petal setup --replace -s 4 --scale 60M --db ";
+    assert!(gone.next.starts_with(next), "{}", gone.next);
+}
+
+#[test]
+fn a_hot_spot_stays_small_in_any_load_so_the_next_run_has_none() {
+    let hot = judged(|run| {
+        let rows = run.summary.rows.total() as f64;
+        run.details.io.log_read_blocks = None;
+        run.details.io.physical_read_blocks = Some((rows * 0.1) as u64);
+        run.summary.settings.insert("do_hotspot".into(), true.into());
+        run.summary.settings.insert("hotspot_frequency".into(), 1.into());
+    });
+    assert_eq!(hot.verdict.validity, Validity::NotStorage);
+    assert!(
+        hot.next.starts_with("petal run ") && hot.next.contains("--do-hotspot false"),
+        "{}",
+        hot.next
+    );
+    let reason = hot.verdict.reason.unwrap().sentence;
+    assert!(reason.ends_with("; the settings sent all operations to hot spots"), "{reason}");
+}
+
+#[test]
+fn an_outage_that_did_not_end_is_the_reason_before_the_sessions_that_it_ended() {
+    let lost = || petal_record::SessionLost {
+        session: 1,
+        at_s: 14.1,
+        code: "57P01".to_owned(),
+        message: "gone".to_owned(),
+    };
+    let out = judged(|run| {
+        run.summary.sessions_lost = vec![lost()];
+        let loss = petal_record::connections::ConnectionLoss {
+            session: 1,
+            at_s: 4.4,
+            ..Default::default()
+        };
+        let silence =
+            petal_record::connections::Silence { kind: None, from_s: Some(4.3), until_s: None };
+        run.details.connections = Some(petal_record::connections::ConnectionLosses {
+            losses: vec![loss],
+            losses_total: 1,
+            silences: vec![silence],
+            end_s: 14.1,
+            ..Default::default()
+        });
+    });
+    let reason = out.verdict.reason.unwrap();
+    assert_eq!(reason.finding, "outage", "{}", reason.sentence);
+    assert!(
+        reason.sentence.contains("at second 4.4; operations did not succeed again before the end")
+    );
+    assert!(out.next.starts_with("petal check --db "), "a look at the server: {}", out.next);
+    let alone = judged(|run| run.summary.sessions_lost = vec![lost()]);
+    assert_eq!(alone.verdict.reason.unwrap().finding, "lost-sessions");
+}
+
+#[test]
+fn a_logical_test_has_no_warning_about_its_storage() {
+    let mut run = fixture::mixed_run();
+    fixture::read_through_page_cache(&mut run);
+    run.summary.target.cache_bytes = Some(run.summary.active_bytes);
+    conclude(&mut run);
+    assert!(run.summary.findings.iter().all(|it| it.id != "cached-by-os"));
+}
+
+#[test]
+fn a_redo_test_without_times_names_the_log_and_not_the_reads() {
+    let limited = |is_cached: bool| {
+        judged(|run| {
+            run.details.target.io_untimed = Some("untimed".into());
+            run.summary.waits.clear();
+            run.summary.io_latency_us.clear();
+            run.details.device = None;
+            run.summary.petal_cpu_s = None;
+            if is_cached {
+                run.summary.target.cache_bytes = Some(run.summary.active_bytes);
+            }
+        })
+        .limited_by
+        .words
+    };
+    assert_eq!(limited(false), "not determined (the database does not time its reads)");
+    assert_eq!(limited(true), "not determined (the database does not time its log)");
+}

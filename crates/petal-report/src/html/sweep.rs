@@ -47,7 +47,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
         title: format!("petal sweep: {product}"),
         heading: format!("{product}: a sweep over {}", axes.join("; ")),
         answer: highest(petals).unwrap_or_default(),
-        next: petals.verdict.as_ref().map_or_else(String::new, |verdict| verdict.next.clone()),
+        next: petals.next.clone(),
         facts: vec![
             moment(&sweep.started_at),
             targets(swept, |target| target.url.clone()).join(", "),

@@ -121,8 +121,8 @@ fn head(out: &mut String, swept: &Swept, petals: &Petals) {
     if let Some(answer) = highest(petals) {
         fact(out, "verdict", &answer);
     }
-    if let Some(verdict) = petals.verdict.as_ref().filter(|verdict| !verdict.next.is_empty()) {
-        out.push_str(&command(&format!("{:<17} ", "next"), &verdict.next));
+    if !petals.next.is_empty() {
+        out.push_str(&command(&format!("{:<17} ", "next"), &petals.next));
     }
     fact(out, "status", &design::state(swept));
     let targets =
