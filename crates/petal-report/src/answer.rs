@@ -16,10 +16,12 @@ pub(super) struct Found<'a> {
     pub(super) change: &'a Change,
 }
 
-/// The verdict, if the sides are not storage tests, then the differences of the other figures.
+/// The verdict, if the sides are not storage tests, then findings that change the answer, then the
+/// differences.
 pub fn of_comparison(comparison: &Comparison) -> String {
     let verdict = comparison.verdict.iter().map(|verdict| verdict.words.clone());
-    verdict.chain(differences(comparison)).collect::<Vec<_>>().join(" ")
+    let caveats = comparison.caveats.iter().cloned();
+    verdict.chain(caveats).chain(differences(comparison)).collect::<Vec<_>>().join(" ")
 }
 
 /// Says how many cells differ, by how much at the most, and if the rest is noise. None if no figure

@@ -16,6 +16,8 @@ use petal_settings::objective::Objective;
 pub struct ShownRecord {
     /// Path of the record.
     pub name: String,
+    /// True for several runs, each with a name.
+    pub is_of_runs: bool,
     pub petals: Petals,
     pub database: String,
     pub device: String,
@@ -40,6 +42,7 @@ impl ShownRecord {
         let day = first.and_then(|moment| moment.split('T').next()).unwrap_or_default();
         Self {
             name,
+            is_of_runs: false,
             petals: Petals::of(seen).with_objective(objective),
             database: all("database"),
             device: all("device"),
@@ -59,6 +62,18 @@ impl ShownRecord {
         Self::of(name.clone(), &[observation(&name, run)], None)
     }
 
+    /// The record of a line: of several runs those on the line, the one at its peak first.
+    pub fn name_of(&self, line: &PetalLine) -> String {
+        let peak = line.peak.or(line.struck_out).and_then(|at| line.points.get(at));
+        let all = line.points.iter().flat_map(|point| &point.sources);
+        let sources = peak.into_iter().flat_map(|point| &point.sources).chain(all);
+        let names = distinct(sources.map(String::as_str));
+        match names.as_slice() {
+            [first, ..] if self.is_of_runs => first_of(first, names.len()),
+            _ => self.name.clone(),
+        }
+    }
+
     fn lines(&self) -> impl Iterator<Item = &PetalLine> {
         self.petals.lines.iter()
     }
@@ -68,6 +83,14 @@ impl ShownRecord {
         let known = [&self.database, &self.device, &self.host].into_iter();
         let known = known.filter(|text| !text.is_empty()).map(String::as_str);
         known.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The first of several names, with the number of the others.
+fn first_of(first: &str, all: usize) -> String {
+    match all {
+        0 | 1 => first.to_owned(),
+        all => format!("{first} and {} more", all - 1),
     }
 }
 
@@ -95,7 +118,7 @@ pub fn screen(shown: &[ShownRecord]) -> String {
             };
             let figures = [figure(metric::PIOPS, rate), figure(metric::READ_US, micros)];
             table.row(figures.map(|figure| Cell::figure(figure, is_struck)));
-            places.push(format!("{}, {}: {}", record.name, line.name, line.trust()));
+            places.push(format!("{}, {}: {}", record.name_of(line), line.name, line.trust()));
         }
         let table = table.render();
         let lines = table.lines().zip(&places).map(|(figures, place)| {
@@ -136,11 +159,8 @@ pub fn of_runs(named: &[(String, Run)], objective: Option<&Objective>) -> Vec<Sh
         groups.entry(alike).or_default().push(seen);
     }
     let shown = groups.into_values().map(|seen| {
-        let name = match seen.as_slice() {
-            [one] => one.source.clone(),
-            several => format!("{} and {} more", several[0].source, several.len() - 1),
-        };
-        ShownRecord::of(name, &seen, objective)
+        let name = first_of(&seen[0].source, seen.len());
+        ShownRecord { is_of_runs: true, ..ShownRecord::of(name, &seen, objective) }
     });
     shown.collect()
 }
@@ -170,5 +190,24 @@ mod tests {
         assert_eq!(factors(&run), "UPDATE_PCT 20");
         run.summary.settings.insert("update_pct".to_owned(), serde_json::Value::Null);
         assert_eq!(factors(&run), "UPDATE_PCT -");
+    }
+
+    #[test]
+    fn a_line_of_several_runs_is_named_by_its_own_runs() {
+        let mut runs = [("redo", 100), ("other", 20), ("third", 20)].map(|(name, pct)| {
+            let mut run = fixture::mixed_run();
+            run.summary.settings.insert("update_pct".to_owned(), pct.into());
+            (name.to_owned(), run)
+        });
+        runs[2].1.summary.sessions += 1;
+        let shown = of_runs(&runs, None);
+        assert_eq!((shown.len(), shown[0].petals.lines.len()), (1, 2));
+        let name = |line: &str| {
+            let mut lines = shown[0].petals.lines.iter();
+            shown[0].name_of(lines.find(|it| it.name.contains(line)).unwrap())
+        };
+        assert_eq!(name("UPDATE_PCT 100"), "redo");
+        assert!(["other and 1 more", "third and 1 more"].contains(&name("UPDATE_PCT 20").as_str()));
+        assert!(screen(&shown).contains("redo, UPDATE_PCT 100: "), "{}", screen(&shown));
     }
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{ComparedSide, ContextDifference};
 use crate::distinct;
 use crate::level::Level;
+use crate::verdict::of_one_test;
 use crate::{and_more, factor_words};
 use petal_record::observation::Observation;
 use petal_settings::table::{self, Group};
@@ -23,6 +24,8 @@ pub(super) struct CellRuns<'a> {
     pub sides: Vec<Vec<&'a Observation>>,
     /// Runs on all sides whose figures do not represent the cell.
     pub unusable: Vec<&'a Observation>,
+    /// The number of runs on all sides that are tests of something else than the others of their side.
+    pub left_out: usize,
 }
 
 impl CellRuns<'_> {
@@ -113,6 +116,7 @@ pub(super) fn all<'a>(sides: &'a [ComparedSide], keys: &[String]) -> Vec<CellRun
                 factors,
                 sides: vec![Vec::new(); sides.len()],
                 unusable: Vec::new(),
+                left_out: 0,
             });
             if is_whole(seen) { &mut cell.sides[at] } else { &mut cell.unusable }.push(seen);
         }
@@ -134,8 +138,13 @@ pub(super) fn matched<'a>(
     let (mut whole, rest): (Vec<_>, Vec<_>) = cells.into_iter().partition(|cell| {
         !cell.sides[0].is_empty() && cell.sides[1..].iter().any(|runs| !runs.is_empty())
     });
-    for runs in whole.iter_mut().flat_map(|cell| &mut cell.sides) {
-        runs.sort_by_key(|seen| (seen.repeat, seen.started_at.clone()));
+    for cell in &mut whole {
+        for runs in &mut cell.sides {
+            let (kept, left_out) = of_one_test(runs);
+            *runs = kept;
+            cell.left_out += left_out.len();
+            runs.sort_by_key(|seen| (seen.repeat, seen.started_at.clone()));
+        }
     }
     (whole, rest)
 }

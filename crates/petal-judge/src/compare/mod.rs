@@ -80,6 +80,9 @@ pub struct Comparison {
     pub sides: Vec<SideSummary>,
     /// The effects of the sides' findings on the answer. Each begins with the id of its finding.
     pub effects: Vec<String>,
+    /// Sentences of the same effects, with which the answer begins.
+    #[serde(skip)]
+    pub caveats: Vec<String>,
     pub metrics: Vec<String>,
     pub cells: Vec<ComparedCell>,
     /// The change over all cells, for each metric and later side that is known in two or more.
@@ -229,11 +232,13 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
     let wholes = wholes.collect();
     notes.extend(unmatched);
     notes.extend(notes::of(&sides, &matched, &compared));
+    let effects = worth::effects(&sides);
     Ok(Comparison {
         format: FORMAT.to_owned(),
         verdict: verdict::of(&sides),
         sides: sides.iter().map(summary).collect(),
-        effects: worth::effects(&sides),
+        effects: effects.iter().map(worth::Effect::with_id).collect(),
+        caveats: effects.iter().map(worth::Effect::sentence).collect(),
         metrics,
         costs: Vec::new(),
         cells: compared,

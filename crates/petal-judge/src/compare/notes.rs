@@ -1,6 +1,6 @@
 //! Notes on a comparison: its problems, and facts that its reader must know.
 
-use petal_host::numbers::{bytes, decimal, percent};
+use petal_host::numbers::{bytes, counted, decimal, percent};
 use std::collections::BTreeSet;
 
 use super::cells::{CellRuns, label};
@@ -8,6 +8,7 @@ use super::{ComparedCell, ComparedFigure, ComparedSide, Figures, Significance};
 use crate::estimate::{Estimate, REPEATS_MIN};
 use crate::significance::NO_RATIO;
 use crate::trust::{ENDPOINT_SHARE_MAX, ROWS_MISSING};
+use crate::verdict::OF_OTHERS_ALONE;
 use crate::{and_more, run_length, windows};
 use petal_record::observation::{Observation, metric};
 
@@ -45,6 +46,7 @@ pub(super) fn of(
     cells: &[ComparedCell],
 ) -> Vec<String> {
     let notes = [
+        left_out(matched),
         sessions_lost(matched),
         rows_missing(matched),
         windows::note(sides.iter().flat_map(|side| &side.observations)),
@@ -60,6 +62,14 @@ pub(super) fn of(
         outlying(sides, matched, cells),
     ];
     notes.into_iter().flatten().collect()
+}
+
+/// Counts the runs whose limit was others' work alone, in cells with other runs.
+fn left_out(matched: &[CellRuns<'_>]) -> Option<String> {
+    let cells = matched.iter().filter(|cell| cell.left_out > 0);
+    let parts = cells
+        .map(|cell| format!("{}: {}", label(&cell.factors), counted(cell.left_out as u64, "run")));
+    reported("left-out", "", parts.collect(), &format!("; {OF_OTHERS_ALONE}"))
 }
 
 /// `id: lead a, b and 3 more; advice`.

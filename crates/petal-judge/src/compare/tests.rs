@@ -711,3 +711,43 @@ fn a_side_without_a_valid_run_is_an_inconclusive_answer_with_its_reason() {
     assert_eq!((gate.outcome, gate.cases.len()), (LimitOutcome::Inconclusive, 1));
     assert_eq!(gate.because, [format!("all: {}", verdict.words)]);
 }
+
+#[test]
+fn processors_limit_the_runs_whose_verdict_says_so_and_the_others_are_compared() {
+    use petal_record::headline::{Headline, Tested, Verdict};
+    let run = |repeat: u32, piops: f64, tested: Tested| {
+        let verdict = Verdict { tested, ..Verdict::default() };
+        Observation {
+            factors: vec![("sessions".to_owned(), "4".to_owned())],
+            metrics: [("piops".to_owned(), piops)].into(),
+            warnings: vec!["processor-bound".to_owned()],
+            headline: Some(Headline { verdict, ..Headline::default() }),
+            repeat: Some(repeat),
+            ..Observation::default()
+        }
+    };
+    let side = |name: &str, tested: [Tested; 4]| ComparedSide {
+        name: name.to_owned(),
+        observations: (1..)
+            .zip(tested)
+            .map(|(at, of)| run(at, 100.0 + f64::from(at), of))
+            .collect(),
+    };
+    use Tested::{Device, Processors, SharedProcessors};
+    let compared = |a, b| compare(&[side("old", a), side("new", b)], &Rules::default()).unwrap();
+    let seen = compared([Device; 4], [Device; 4]);
+    assert!(seen.effects.is_empty(), "they waited elsewhere: {:?}", seen.effects);
+    let all = compared([Processors; 4], [Processors; 4]);
+    let first = "Processors limited all runs, so this comparison does not show the storage: old (4 of 4 \
+                 runs), new (4 of 4 runs).";
+    assert_eq!(all.caveats, [first]);
+    let one = compared([Device; 4], [Device, Device, Device, SharedProcessors]);
+    let effect = "processor-bound: new (1 of 4 runs): processors limited one side";
+    assert!(one.effects[0].starts_with(effect), "{:?}", one.effects);
+    let values = |comparison: &Comparison| {
+        comparison.cells[0].figures[0].sides[1].as_ref().unwrap().values.len()
+    };
+    assert_eq!((values(&one), values(&seen)), (3, 4));
+    let note = "left-out: all: 1 run; others' work on the processors limited them";
+    assert!(one.notes.iter().any(|it| it.starts_with(note)), "{:?}", one.notes);
+}

@@ -120,10 +120,23 @@ fn of_kinds(sides: &[ComparedSide]) -> Option<ComparisonVerdict> {
 pub(super) fn of_records(records: &ComparedSide) -> Option<ComparisonVerdict> {
     let tests = records.observations.iter().filter(|seen| not_storage(seen).is_none());
     let kinds = by_key(tests.filter_map(kind).map(|kind| (kind, ())));
-    if kinds.len() < 2 {
-        return of_caches(std::slice::from_ref(records));
-    }
     let all = records.observations.len() as u64;
+    if kinds.len() < 2 {
+        let verdict = of_caches(std::slice::from_ref(records))?;
+        let found = records.observations.iter().filter_map(not_storage);
+        let ids = by_key(found.map(|id| (id, ())));
+        let left_out: usize = ids.iter().map(|(_, runs)| runs.len()).sum();
+        let parts = ids.iter().map(|(id, runs)| format!("{id} in {}", runs.len()));
+        let words = format!(
+            "Left out of PIOPS, operations and their times: {left_out} of {} that {} no storage test: \
+             {}. The others are compared.",
+            counted(all, "record"),
+            if left_out == 1 { "is" } else { "are" },
+            parts.collect::<Vec<_>>().join(", ")
+        );
+        let is_some = left_out < records.observations.len();
+        return Some(if is_some { ComparisonVerdict { words, ..verdict } } else { verdict });
+    }
     let parts = kinds.iter().map(|(kind, runs)| {
         format!("{} in {} of {}", kind.words(), runs.len(), counted(all, "record"))
     });

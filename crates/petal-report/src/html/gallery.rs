@@ -140,7 +140,7 @@ fn row(
     let of_peak = |text: String| Cell { is_muted: is_struck_out, ..text.into() };
     let mut cells = vec![
         Cell {
-            text: record.name.clone(),
+            text: record.name_of(line),
             link: Some(format!("#fig-{id}")),
             picture: spark(&places, peak_at.filter(|_| !is_struck_out)),
             ..Cell::default()
