@@ -1,5 +1,5 @@
 //! A list that copies of a record share: a day's seconds exist once, however many views are made of the
-//! run. Whoever changes one gets a list apart from the others.
+//! run. A change makes a list apart from the others.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
