@@ -1,9 +1,7 @@
 //! The page of managed services: its grants are enough for a load and a run of a role without superuser.
 
-use serde_json::Value;
-
 use crate::privileges::unknown;
-use crate::support::{Workplace, findings, record};
+use crate::support::{Workplace, findings, record, timeline};
 use crate::versions::headline;
 use crate::{server_mysql, server_postgres};
 
@@ -129,11 +127,10 @@ fn what_a_role_is_refused_costs_its_own_figures_and_has_its_reason() {
     let plain = run("plain", "plain");
     // The server compiles no question of the connection that counts: that would take most of a second.
     let folder = work.path("plain").read_dir().unwrap().next().unwrap().unwrap().path();
-    let journal = std::fs::read_to_string(folder.join("journal.ndjson")).unwrap();
-    let seconds = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let seconds = timeline(&folder);
     let counted =
-        seconds.filter(|second| second["second"]["io"]["physical_read_requests"].is_number());
-    assert!(counted.count() >= 2, "{journal}");
+        seconds.iter().filter(|second| second["io"]["physical_read_requests"].is_number());
+    assert!(counted.count() >= 2, "{seconds:?}");
     let clock = headline(&plain)["read"].clone();
     assert!(["operations", "device", "server calls"].contains(&clock.as_str()), "{clock}");
     let uncounted = run("uncounted", "uncounted");

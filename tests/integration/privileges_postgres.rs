@@ -329,7 +329,7 @@ const SAMPLE: [&str; 15] = [
     "no has_function_privilege",
     "no has_table_privilege",
     "no has_database_privilege + no has_tablespace_privilege",
-    "no has_language_privilege + no has_schema_privilege + no routine",
+    "no routine",
     // The check names the privilege that is missing all the same.
     "no has_function_privilege + no clock_timestamp + no pg_stat_wal",
     "no has_table_privilege + no pg_settings + no pg_stat_wal",

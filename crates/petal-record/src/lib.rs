@@ -49,7 +49,7 @@ pub mod server_report;
 pub mod server_settings;
 pub mod server_work;
 pub mod serving;
-mod shared;
+mod shared_list;
 pub mod sweep;
 pub mod sweep_design;
 pub mod sweep_order;
@@ -66,7 +66,7 @@ pub use folder::RecordFolder;
 pub use load::{folder_of, is_one, load, load_brief, save};
 pub use rebuild::RebuiltBecause;
 pub use serving::ServingBytes;
-pub use shared::Shared;
+pub use shared_list::SharedList;
 
 pub use interval::{CountedUntil, HeadlineWindow, IntervalTotals, LayerSeconds, Window};
 pub use wait_histogram::WaitHistogram;
@@ -376,7 +376,7 @@ pub struct Details {
     pub settled: Option<Settled>,
     /// The seconds, which [`seconds`] keeps and `run.json` leaves out.
     #[serde(skip)]
-    pub timeline: Shared<Second>,
+    pub timeline: SharedList<Second>,
     /// Counter deltas over the whole run, summed over endpoints.
     pub io: IoCounts,
     pub device: Option<DeviceCounts>,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::os_log::{self, OsLogHeader};
 use super::seconds::{self, UnreadOpening};
-use super::{Run, Shared, os_merge};
+use super::{Run, SharedList, os_merge};
 use petal_host::host::HostFacts;
 use petal_host::os::{GroupLimit, KernelTimes, OsInterval, Whole};
 
@@ -54,7 +54,7 @@ pub struct HostSeen {
     pub over_run: Option<Box<OsInterval>>,
     /// Seconds of the run, which `run.json` leaves out because a long run has many.
     #[serde(skip)]
-    pub seconds: Shared<SecondSeen>,
+    pub seconds: SharedList<SecondSeen>,
 }
 
 /// Counts between two samples.

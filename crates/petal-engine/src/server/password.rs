@@ -36,17 +36,18 @@ pub struct PasswordCommand {
     /// Host or socket, port, user.
     arguments: [String; 3],
     limit: Duration,
-    printed: Arc<Mutex<Printed>>,
+    printed: Arc<Mutex<PrintedPassword>>,
 }
 
 /// The last password, and when the program printed it.
-type Printed = Option<(Instant, Secret)>;
+type PrintedPassword = Option<(Instant, Secret)>;
 
 /// A program with its arguments.
-type Call = (PathBuf, [String; 3]);
+type PasswordCall = (PathBuf, [String; 3]);
 
 /// Passwords of the process, by the call that printed them: each cell of a sweep connects again.
-static PRINTED: Mutex<BTreeMap<Call, Arc<Mutex<Printed>>>> = Mutex::new(BTreeMap::new());
+static PRINTED: Mutex<BTreeMap<PasswordCall, Arc<Mutex<PrintedPassword>>>> =
+    Mutex::new(BTreeMap::new());
 
 impl PasswordCommand {
     pub fn new(program: &Path, host: &str, port: u16, user: &str) -> Self {

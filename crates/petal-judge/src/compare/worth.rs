@@ -73,13 +73,13 @@ const EFFECTS: [WorthEffect; 2] = [
 ];
 
 /// A finding that changes the answer, with the sides and runs that have it.
-pub(super) struct Effect {
+pub(super) struct FoundEffect {
     id: &'static str,
     sides: String,
     what: &'static str,
 }
 
-impl Effect {
+impl FoundEffect {
     /// `processor-bound: new (3 of 3 runs): processors limited ...`.
     pub(super) fn with_id(&self) -> String {
         format!("{}: {}: {}", self.id, self.sides, self.what)
@@ -111,7 +111,7 @@ fn is_of(seen: &Observation, id: &str) -> bool {
 }
 
 /// The findings that change the answer.
-pub(super) fn effects(sides: &[ComparedSide]) -> Vec<Effect> {
+pub(super) fn effects(sides: &[ComparedSide]) -> Vec<FoundEffect> {
     let found = EFFECTS.iter().filter_map(|effect| {
         let runs = |side: &ComparedSide| {
             side.observations.iter().filter(|seen| is_of(seen, effect.id)).count()
@@ -133,7 +133,7 @@ pub(super) fn effects(sides: &[ComparedSide]) -> Vec<Effect> {
             (false, false) => effect.of_some,
         };
         let sides = with.join(", ");
-        (!with.is_empty()).then_some(Effect { id: effect.id, sides, what })
+        (!with.is_empty()).then_some(FoundEffect { id: effect.id, sides, what })
     });
     found.collect()
 }

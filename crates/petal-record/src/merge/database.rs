@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::figures::{self, sum};
 use super::super::{
-    CountedUntil, IntervalTotals, LayerSeconds, Run, Shared, Steady, WaitHistogram, WaitRow,
+    CountedUntil, IntervalTotals, LayerSeconds, Run, SharedList, Steady, WaitHistogram, WaitRow,
     seconds,
 };
 use super::HostRecord;
@@ -152,7 +152,7 @@ fn until(
 /// unknown.
 fn petal_on_all(run: &mut Run, parts: &[&HostRecord]) {
     let Some(seen) = &mut run.details.os else { return };
-    seen.seconds = Shared::default(); // They cover only one process.
+    seen.seconds = SharedList::default(); // They cover only one process.
     let counts = &mut seen.whole.sum.counts;
     let of_all = |of: fn(&Counts) -> Option<u64>| -> Option<u64> {
         let each = parts.iter().map(|part| {

@@ -16,7 +16,7 @@ use super::driver_hosts::{HostRun, HostShare, StartedBy};
 use super::input;
 use super::os::SERVER_NAME;
 use super::os_figures::OsFigures;
-use super::{Details, RecordError, RecordFolder, Run, Shared, Status, moment, seconds};
+use super::{Details, RecordError, RecordFolder, Run, SharedList, Status, moment, seconds};
 use crate::target::PlanCheck;
 use petal_host::host::HostFacts;
 use petal_workload::share::Share;
@@ -75,7 +75,7 @@ pub fn merge(folders: &[PathBuf], into: &RecordFolder) -> Result<Run, RecordErro
         }
         rows.add(&std::mem::take(&mut part.run.details.timeline), &part.share);
         if let Some(seen) = part.run.details.os.as_mut().filter(|_| !part.share.share.is_first()) {
-            seen.seconds = Shared::default();
+            seen.seconds = SharedList::default();
         }
         parts.push(part);
     }

@@ -45,14 +45,14 @@ fn row(at: usize, values: &[u64], reads: u64) -> Second {
 }
 
 /// The record of one share, with `reads` physical reads each second if it counts the database's.
-struct Shared {
+struct SharedList {
     number: u32,
     of: u32,
     reads: u64,
     counts_database: bool,
 }
 
-impl Shared {
+impl SharedList {
     fn opening(&self) -> Run {
         let mut run = fixture::opening();
         run.summary.sessions = SESSIONS;
@@ -113,8 +113,8 @@ impl Shared {
     }
 }
 
-fn share(number: u32, of: u32) -> Shared {
-    Shared { number, of, reads: 700, counts_database: number == 1 }
+fn share(number: u32, of: u32) -> SharedList {
+    SharedList { number, of, reads: 700, counts_database: number == 1 }
 }
 
 /// Merges shares of these seconds; the last one was killed if `kill_last`.
@@ -277,7 +277,7 @@ fn an_engine_in_petals_process_is_counted_by_every_share() {
         .iter()
         .zip(1..)
         .map(|(seconds, number)| {
-            let share = Shared { counts_database: true, ..share(number, 2) };
+            let share = SharedList { counts_database: true, ..share(number, 2) };
             share.written(dir.path(), seconds, false)
         })
         .collect();
