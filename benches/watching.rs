@@ -33,7 +33,7 @@ const TRACEPOINTS: [&str; 3] = ["insert", "issue", "complete"];
 fn main() {
     let folder = std::env::current_dir().unwrap();
     let found = devices::find(std::slice::from_ref(&folder));
-    let path = folder.join(format!("watching-{}.ndjson", std::process::id()));
+    let path = folder.join(format!("watching-{}.ndjson.gz", std::process::id()));
     let mut log = OsLog::begin(
         &RecordFolder::containing(&path),
         path.file_name().unwrap(),

@@ -110,24 +110,23 @@ pub fn run<T>(job: &Job<'_>, keep: impl FnOnce(Run, Option<String>) -> T) -> Res
             let conduct = move || survived(|| neighbours.conduct(job, trigger)).err();
             Thread::named("neighbours").start_in(scope, conduct)
         });
-        let planned_s = job.settings.run_time.as_secs_f64();
         let mut sampler = Sampler::new(Parts {
             engine: job.engine,
             watching: prepared
                 .probe
                 .as_ref()
                 .zip(opening_os.clone())
-                .map(|(probe, opening)| Watching::new(probe, opening, planned_s)),
+                .map(|(probe, opening)| Watching::new(probe, opening)),
             counts_database: job.counts_database(),
             local: prepared.details.local,
             shards: &shards,
             trigger: stop.trigger,
             warm_up_s: job.settings.warm_up_s(),
-            planned_s,
+            planned_s: job.settings.run_time.as_secs_f64(),
             opening,
             opening_os: opening_os.clone(),
             file: files.seconds,
-            latency_log: files.latency_log.map(|log| log.of_run(planned_s)),
+            latency_log: files.latency_log,
             experiments: experiments.as_ref(),
             facts: Some(facts),
             neighbours: neighbours.as_ref(),

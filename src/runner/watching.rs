@@ -9,7 +9,6 @@ pub struct Watching<'a> {
     probe: &'a Probe,
     latest: OsSample,
     latest_at_s: f64,
-    planned_s: f64,
     /// Samples that nobody has taken.
     pub unwritten: Vec<SecondSeen>,
     /// Times of seconds that are not written yet, and their begin.
@@ -21,12 +20,11 @@ pub struct Watching<'a> {
 
 impl<'a> Watching<'a> {
     /// Begins with a sample just before the trigger.
-    pub fn new(probe: &'a Probe, opening: OsSample, planned_s: f64) -> Self {
+    pub fn new(probe: &'a Probe, opening: OsSample) -> Self {
         Self {
             probe,
             latest: opening,
             latest_at_s: 0.0,
-            planned_s,
             unwritten: Vec::new(),
             held: None,
             intervals: 0,
@@ -36,7 +34,7 @@ impl<'a> Watching<'a> {
 
     /// Keeps the times of some seconds of a long run together.
     fn with_held(&mut self, mut seen: SecondSeen, at_s: f64) -> SecondSeen {
-        let every_s = histograms_every_s(self.planned_s, at_s);
+        let every_s = histograms_every_s(at_s);
         if every_s <= 1.0 && self.held.is_none() {
             return seen;
         }

@@ -395,7 +395,7 @@ pub fn seconds_in(folder: &Path) -> Vec<Value> {
     lines.filter(|line| line["second"].is_object()).collect()
 }
 
-/// What petal itself counted in each second of a run.
+/// The seconds of a run, as petal counted them.
 pub fn timeline(folder: &Path) -> Vec<Value> {
     seconds_in(folder).into_iter().map(|mut line| line["second"].take()).collect()
 }

@@ -49,16 +49,8 @@ impl<T> ByName<T> {
         self.iter().map(|(_, value)| value)
     }
 
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.iter_mut().map(|(_, value)| value)
-    }
-
     pub fn retain(&mut self, mut is_kept: impl FnMut(&str) -> bool) {
         self.0.retain(|(name, _)| is_kept(name));
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 

@@ -39,7 +39,6 @@ const COLUMNS: &str =
 pub struct LatencyLog {
     file: AppendedFile,
     serializer: V2DeflateSerializer,
-    planned_s: f64,
     /// Begin, length and histograms of seconds that are not written yet.
     held: Option<(f64, f64, BTreeMap<String, Latencies>)>,
 }
@@ -50,7 +49,6 @@ impl LatencyLog {
         let mut log = Self {
             file: AppendedFile::create(folder, NAME.as_ref())?,
             serializer: V2DeflateSerializer::new(),
-            planned_s: 0.0,
             held: None,
         };
         log.file.append(|path| {
@@ -64,11 +62,6 @@ impl LatencyLog {
         Ok(log)
     }
 
-    /// The log of a run that is to take so many seconds.
-    pub fn of_run(self, planned_s: f64) -> Self {
-        Self { planned_s, ..self }
-    }
-
     /// Appends one second: a histogram for each tag; empty ones are left out. An error is returned
     /// once; later calls do nothing.
     pub fn second<'a>(
@@ -77,7 +70,7 @@ impl LatencyLog {
         length_s: f64,
         by_tag: impl IntoIterator<Item = (&'a str, &'a Latencies)>,
     ) -> Result<(), RecordError> {
-        let every_s = histograms_every_s(self.planned_s, from_s);
+        let every_s = histograms_every_s(from_s);
         if every_s <= 1.0 && self.held.is_none() {
             return self.write(from_s, length_s, by_tag);
         }
@@ -288,8 +281,8 @@ mod tests {
     fn a_long_run_keeps_seconds_together_and_loses_no_operation() {
         let dir = tempfile::tempdir().unwrap();
         let log = LatencyLog::begin(&RecordFolder::open(dir.path()), SystemTime::UNIX_EPOCH);
-        let mut log = log.unwrap().of_run(86_400.0);
-        let all: Vec<Latencies> = (1..=400).map(|ns| filled(&[ns * 1000, 7_000_000])).collect();
+        let mut log = log.unwrap();
+        let all: Vec<Latencies> = (1..=1000).map(|ns| filled(&[ns * 1000, 7_000_000])).collect();
         for (second, latencies) in all.iter().enumerate() {
             log.second(second as f64, 1.0, [("select", latencies)]).unwrap();
         }
@@ -297,9 +290,13 @@ mod tests {
         let path = dir.path().join(NAME);
         let begins: Vec<f64> =
             Intervals::open(&path).unwrap().map(|(_, from_s, _)| from_s).collect();
-        assert_eq!(begins, [0.0, 173.0, 346.0]);
-        let (merged, torn) = merged(&path, (0.0, 400.0)).unwrap();
-        assert_eq!((merged["select"].count(), torn), (800, false));
+        assert_eq!(begins[..601], (0..=600).map(f64::from).collect::<Vec<_>>());
+        assert_eq!(
+            (begins[601..605].to_vec(), begins.len()),
+            (vec![601.0, 605.0, 609.0, 613.0], 691)
+        );
+        let (merged, torn) = merged(&path, (0.0, 1000.0)).unwrap();
+        assert_eq!((merged["select"].count(), torn), (2000, false));
     }
 
     #[test]

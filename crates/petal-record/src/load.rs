@@ -250,6 +250,28 @@ mod tests {
     }
 
     #[test]
+    fn an_end_that_is_in_no_histogram_is_counted_and_said() {
+        let dir = tempfile::tempdir().unwrap();
+        fixture::killed_run(dir.path(), SECONDS);
+        let whole = load(dir.path()).unwrap();
+        let path = dir.path().join(latency_log::NAME);
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        // Both kinds of the last second.
+        fs::write(&path, lines[..lines.len() - 2].join("\n") + "\n").unwrap();
+        let run = load(dir.path()).unwrap();
+        for (kind, latency) in &run.summary.latency_us {
+            let known = &whole.summary.latency_us[kind];
+            assert_eq!(latency.count, known.count, "{kind}");
+            assert!(latency.p50.is_some(), "{kind}");
+            let is_said =
+                |gap: &String| gap.contains(&format!("percentiles of {kind} are those of"));
+            assert!(run.details.gaps.iter().any(is_said), "{:?}", run.details.gaps);
+        }
+        assert!(!whole.details.gaps.iter().any(|gap| gap.contains("in no histogram")));
+    }
+
+    #[test]
     fn a_damaged_run_json_falls_back_to_the_seconds() {
         let dir = tempfile::tempdir().unwrap();
         fixture::killed_run(dir.path(), SECONDS);

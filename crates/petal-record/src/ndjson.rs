@@ -36,7 +36,7 @@ pub(super) enum OpenFile {
 impl OpenFile {
     fn of(path: &Path, file: File) -> Self {
         match input::is_compressed(path) {
-            true => Self::Compressed(Box::new(GzEncoder::new(file, Compression::best()))),
+            true => Self::Compressed(Box::new(GzEncoder::new(file, Compression::default()))),
             false => Self::Plain(file),
         }
     }

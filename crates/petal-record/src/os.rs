@@ -260,7 +260,7 @@ mod tests {
     use crate::fixture;
     use proptest::prelude::*;
 
-    /// The same seconds, with the times of some kept together.
+    /// Seconds whose times are kept together, as in a long run.
     fn together(seconds: &[SecondSeen], lengths: &[usize]) -> Vec<SecondSeen> {
         let mut kept = seconds.to_vec();
         let mut left = kept.as_mut_slice();

@@ -1,6 +1,7 @@
 //! The record of a run that petal could not finish, from its seconds and its latency log: every
 //! figure covers these seconds, and a figure that is not in them is unknown.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use super::latency_log;
 use super::os::{self, SecondSeen};
 use super::seconds::{self, CountedSeconds, Opening, SecondsLine};
 use super::{CountedUntil, IntervalTotals, LayerSeconds, RecordError, Run, Second, Status, Steady};
+use petal_host::histogram::LatencySummary;
 use petal_host::os::DeviceCounts;
 
 /// Figures that are only known at the end of a run.
@@ -98,13 +100,8 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
     fill_totals(&mut run, totals, read.seconds, read.last, read.counted);
     if let Err(error) = &logged {
         run.details.gaps.push(format!("no percentiles over the run: {error}"));
-        for (kind, latency) in
-            run.details.timeline.iter().flat_map(|second| second.latency_us.iter())
-        {
-            let sum = run.summary.latency_us.entry(kind.to_owned()).or_default();
-            *sum = sum.plus_without_percentiles(latency);
-        }
     }
+    count_all_latencies(&mut run);
     fill_steady(&mut run, &folder.join(seconds::NAME), &log);
     Ok(run)
 }
@@ -147,6 +144,29 @@ fn fill_totals(
     let rates = totals.rates(over);
     run.set(totals, rates);
     run.details.timeline = timeline.into();
+}
+
+/// Takes counts, means and maxima of latencies from the seconds: the end of the run may be in no
+/// histogram.
+fn count_all_latencies(run: &mut Run) {
+    let mut exact: BTreeMap<&str, LatencySummary> = BTreeMap::new();
+    for (kind, latency) in run.details.timeline.iter().flat_map(|second| second.latency_us.iter()) {
+        let sum = exact.entry(kind).or_default();
+        *sum = sum.plus_without_percentiles(latency);
+    }
+    for (kind, LatencySummary { count, mean, max, .. }) in exact {
+        let logged = run.summary.latency_us.entry(kind.to_owned()).or_default();
+        let missing = count.saturating_sub(logged.count);
+        if missing > 0 && logged.count > 0 {
+            run.details.gaps.push(format!(
+                "percentiles of {kind} are those of {} operations: the last {missing} are in no histogram",
+                logged.count
+            ));
+        }
+        if missing > 0 {
+            *logged = LatencySummary { count, mean, max, ..*logged };
+        }
+    }
 }
 
 fn end_s(second: &Second) -> f64 {

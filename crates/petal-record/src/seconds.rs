@@ -28,16 +28,16 @@ const MATCHES_MAX: usize = 16;
 /// Seconds that are read, about six days: a small compressed file may hold any number.
 const SECONDS_MAX: usize = 500_000;
 
-/// Longest run that keeps histograms of each second.
-const EACH_SECOND_MAX_S: f64 = 2000.0;
-/// Histograms of a longer run: charts show fewer.
-const HISTOGRAMS: f64 = 500.0;
+/// A run keeps histograms of each second so long.
+const EACH_SECOND_MAX_S: f64 = 600.0;
+/// Later a histogram covers this share of the time so far: a killed run lacks no more than that at its
+/// end, and a chart has more histograms than points.
+const HISTOGRAM_SHARE: f64 = 0.005;
 
-/// Seconds that a histogram covers in a run that is to take `planned_s` and has taken `at_s`: one in a
-/// run of half an hour, 173 in a day's.
-pub fn histograms_every_s(planned_s: f64, at_s: f64) -> f64 {
-    let length_s = planned_s.max(at_s);
-    if length_s <= EACH_SECOND_MAX_S { 1.0 } else { (length_s / HISTOGRAMS).ceil() }
+/// Seconds that a histogram covers `at_s` seconds after the trigger: one in the first ten minutes, 18
+/// after an hour, 432 after a day.
+pub fn histograms_every_s(at_s: f64) -> f64 {
+    if at_s <= EACH_SECOND_MAX_S { 1.0 } else { (at_s * HISTOGRAM_SHARE).ceil() }
 }
 
 /// The first line: everything known before the trigger (target, settings, seed, host, load,

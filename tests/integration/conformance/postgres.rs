@@ -72,7 +72,7 @@ pub const POSTGRES_CLIENT: Target = Target {
     ..POSTGRES
 };
 
-/// As that of the server's own ANALYZE: nobody holds it when petal asks.
+/// A snapshot such as the server's own ANALYZE holds, and has given back when petal asks who held it.
 #[test]
 fn a_snapshot_that_ends_during_the_updates_breaks_no_promise() {
     if !server_postgres::is_there() {
