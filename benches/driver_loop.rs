@@ -10,14 +10,14 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use petal::runner::Watch;
-use petal::runner::hook_group::HookGroup;
-use petal::runner::job::{Job, Start};
-use petal::runner::peers::{MessageTag, PeerError, PeerWait, Peers, ProgressShare, Together};
-use petal::runner::run::run;
 use petal_engine::{Caller, Engine as _, Silent};
 use petal_host::histogram::Latencies;
 use petal_record::ledger::{FORMAT, LedgerFile, LedgerHeader};
+use petal_run::Watch;
+use petal_run::hook_group::HookGroup;
+use petal_run::job::{Job, Start};
+use petal_run::peers::{MessageTag, PeerError, PeerWait, Peers, ProgressShare, Together};
+use petal_run::run::run;
 use petal_scripted::{Script, Scripted};
 use petal_settings::Settings;
 use petal_workload::picker::Picker;
@@ -157,6 +157,7 @@ fn driven(
     let began = Instant::now();
     let job = Job {
         engine: &engine,
+        engines: petal::engines::open,
         settings: &settings,
         workload: Workload::new(&settings, ROWS, 8192, 1, 1, 1),
         plan: seats(&settings, 1, 1),

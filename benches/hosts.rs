@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use petal::runner::WorkContext;
-use petal::runner::job::Start;
-use petal::runner::merge::merge;
-use petal::runner::series::RunSeries;
 use petal_engine::{Caller, Silent};
+use petal_run::WorkContext;
+use petal_run::job::Start;
+use petal_run::merge::merge;
+use petal_run::series::RunSeries;
 use petal_scripted::{Script, Scripted};
 use petal_settings::Settings;
 use petal_workload::share::Share;
@@ -66,7 +66,8 @@ fn drive(of: u32, out: &Path) -> Vec<PathBuf> {
     };
     let one = |number: u32| {
         let caller = Caller { signals: Arc::default(), note: Arc::new(|_| ()) };
-        let context = WorkContext { caller, watch: &Silent, hosts: None };
+        let engines = petal::engines::open;
+        let context = WorkContext { caller, engines, watch: &Silent, hosts: None };
         let latency = [Duration::from_millis(500); 3];
         let engine = Arc::new(Scripted::in_memory(Script { latency, ..Script::default() }, 10_000));
         let mut series = RunSeries::new(engine, settings.clone(), &context).unwrap();

@@ -1,5 +1,5 @@
 //! petal: how much physical I/O a platform sustains through its database, at what latency, and
-//! what limits it. This crate is the runner and the command line; below it are, bottom to top:
+//! what limits it. This crate is the command line; below it are, bottom to top:
 //!
 //! 1. [`petal_host`]: counts of the kernel. [`petal_settings`]: the parameters. [`petal_workload`]: the choice of
 //!    operations. [`petal_record`]: the files that a run leaves
@@ -8,7 +8,8 @@
 //! 4. [`petal_awr`]: reports of Oracle's, as figures
 //! 5. [`petal_judge`]: judges a record
 //! 6. [`petal_report`]: pure functions of a record
-//! 7. [`runner`]: loads, runs, stops, keeps
+//! 7. [`petal_run`]: loads, runs, stops, keeps. [`petal_sweep`]: sweeps and replays. `petal-calibrate` and `petal-costs`:
+//!    the work of these two commands
 //! 8. `prove`: the work of `petal prove`, with the promises of [`petal_prove`]
 //! 9. [`cli`]: one file per command
 
@@ -19,4 +20,3 @@ pub mod engines;
 #[cfg(test)]
 mod names_tests;
 mod prove;
-pub mod runner;

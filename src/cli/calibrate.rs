@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::runner::calibrate::{Calibrated, CalibrationPlan, run_once};
-use crate::runner::series::draw_seed;
+use petal_calibrate::{Calibrated, CalibrationPlan, run_once};
 use petal_device::calibration_target::WantedStretch;
 use petal_engine::Stop;
 use petal_judge::calibration::LatencyBound;
 use petal_record::Status;
+use petal_run::series::draw_seed;
 use petal_settings::Settings;
 use petal_settings::read;
 use petal_settings::size::parse_bytes;

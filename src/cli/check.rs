@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use crate::runner::{load, rows};
 use petal_engine::{Engine, EngineError, Result};
 use petal_host::devices;
 use petal_host::host::HostFacts;
@@ -13,6 +12,7 @@ use petal_judge::host::{Check, CheckResult};
 use petal_judge::{host, target};
 use petal_record::counters::Counters;
 use petal_record::target::LoadedSchema;
+use petal_run::{load, rows};
 use petal_settings::table::CommandKind;
 use petal_settings::url::TargetUrl;
 use petal_settings::{LoopSide, Settings};

@@ -12,7 +12,6 @@ use clap::ArgMatches;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
 
-use crate::runner::{Subject, Watch};
 use petal_engine::threads::Thread;
 use petal_engine::{Progress, ProgressUnit};
 use petal_host::histogram::LatencySummary;
@@ -20,6 +19,7 @@ use petal_record::timeline::Tally;
 use petal_record::{Finding, Second};
 use petal_report::numbers::{counted, decimal, span};
 use petal_report::table;
+use petal_run::{Subject, Watch};
 use petal_settings::argv;
 use petal_settings::printable::{printable, printable_line};
 

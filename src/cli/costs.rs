@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use crate::runner::costs::{CostPlan, run_once};
-use crate::runner::series::draw_seed;
+use petal_costs::{CostPlan, run_once};
 use petal_record::Status;
 use petal_record::costs::Costs;
+use petal_run::series::draw_seed;
 use petal_settings::size::Extent;
 use petal_settings::table::CommandKind;
 

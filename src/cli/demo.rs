@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use clap::{ArgMatches, Command};
 
-use crate::runner::sweep::{Fresh, SweepRequest};
 use petal_record::sweep_design::Design;
 use petal_settings::axes::SweepArguments;
 use petal_settings::read::Sources;
 use petal_settings::table::CommandKind;
+use petal_sweep::{Fresh, SweepRequest};
 
 use super::args::{self, value, whole};
 use super::console::Console;

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::runner::RunError;
 use petal_engine::EngineError;
 use petal_engine::threads::ThreadError;
 use petal_judge::TOO_FEW_OPERATIONS;
@@ -11,6 +10,7 @@ use petal_judge::compare::ComparisonVerdict;
 use petal_judge::compare::limits::{LimitOutcome, LimitResult};
 use petal_record::headline::Validity;
 use petal_record::{RecordError, Run, Status};
+use petal_run::RunError;
 use petal_settings::error::SettingErrors;
 
 /// Exit codes that scripts can use, worse ones above better ones.

@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Command};
 
-use crate::runner::neighbour_plan::{NeighbourPlan, PlannedNeighbour};
-use crate::runner::series::RunSeries;
-use crate::runner::tenant::open_other_schemas;
 use petal_engine::Engine;
 use petal_record::Run;
+use petal_run::neighbour_plan::{NeighbourPlan, PlannedNeighbour};
+use petal_run::series::RunSeries;
+use petal_run::tenant::open_other_schemas;
 use petal_settings::Settings;
 use petal_settings::objective::Objective;
 use petal_settings::table::CommandKind;
@@ -189,7 +189,7 @@ fn neighbour(
         "none" => Ok(PlannedNeighbour::Nothing),
         "tenant" => {
             let loaded = engine.loaded()?.len() as u32;
-            open_other_schemas(settings, settings.schemas.unwrap_or(loaded))?;
+            open_other_schemas(crate::engines::open, settings, settings.schemas.unwrap_or(loaded))?;
             Ok(PlannedNeighbour::Tenant)
         }
         name if known.contains(&name) => Ok(PlannedNeighbour::Known(name.to_owned())),

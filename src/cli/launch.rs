@@ -4,9 +4,9 @@ use std::env;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
-use crate::runner::peers::mpi::{LIBRARY, Mpi, OPEN_MPI};
-use crate::runner::peers::{CombinedProgress, ProgressShare, Together};
-use crate::runner::{Watch, WorkContext};
+use petal_run::peers::mpi::{LIBRARY, Mpi, OPEN_MPI};
+use petal_run::peers::{CombinedProgress, ProgressShare, Together};
+use petal_run::{Watch, WorkContext};
 
 use super::console::Console;
 use super::failure::{CommandError, Exit};

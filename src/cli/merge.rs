@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::runner::merge;
 use clap::{ArgMatches, Command};
+use petal_run::merge;
 
 use super::args::{self, value};
 use super::console::Console;

@@ -8,7 +8,6 @@ use std::time::Duration;
 use clap::{ArgAction, ArgMatches, Command};
 use time::OffsetDateTime;
 
-use crate::runner::os;
 use petal_host::clock::ClockState;
 use petal_host::devices::{self, DataDevices, Roots};
 use petal_host::host::HostFacts;
@@ -16,6 +15,7 @@ use petal_host::os::{DatabaseLocation, Probe, ServerProcesses};
 use petal_record::RecordFolder;
 use petal_record::moment::stamp;
 use petal_record::os_log::{OsLog, OsLogHeader};
+use petal_run::os;
 
 use super::args::{self, value, whole};
 use super::console::Console;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use petal_engine::ProgressUnit;
 use petal_report::numbers::{span, whole};
 
-use crate::runner::noted_progress::NotedPhase;
+use petal_run::noted_progress::NotedPhase;
 
 /// The shortest time that a rate of progress is made over.
 const RATE_TIME_MIN: Duration = Duration::from_millis(500);

@@ -101,7 +101,7 @@ fn of_server(
     let signals = signals::count()?;
     let context = source::context(&signals, console);
     let engine = context.open(&settings)?;
-    let looks = crate::runner::profile::watch(engine.as_ref(), every, length, &context)?;
+    let looks = petal_run::profile::watch(engine.as_ref(), every, length, &context)?;
     let part = of_work::part(&settings.db.redacted(), &looks);
     Ok(parts::profile(vec![part])?)
 }

@@ -7,10 +7,6 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use crate::runner::replay::{self, ReplayRequest};
-use crate::runner::series::RunSeries;
-use crate::runner::sweep::{self, Replayed, SweepRequest};
-use crate::runner::{RunError, WorkContext};
 use petal_judge::break_point;
 use petal_judge::replay::{ReplayOptions, ReplayPlan, ReplayedPart};
 use petal_record::Run;
@@ -18,11 +14,15 @@ use petal_record::profile::{self, Profile};
 use petal_record::replay::ReplayOf;
 use petal_record::server_work::WorkTime;
 use petal_record::sweep_design::Design;
+use petal_run::series::RunSeries;
+use petal_run::{RunError, WorkContext};
 use petal_settings::axes::SweepArguments;
 use petal_settings::objective::Objective;
 use petal_settings::read::{self, Sources};
 use petal_settings::table::{self, CommandKind};
 use petal_settings::{Settings, flags};
+use petal_sweep::replay::{self, ReplayRequest};
+use petal_sweep::{self as sweep, Replayed, SweepRequest};
 
 use super::args::{self, flag, value};
 use super::console::Console;

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command};
 
-use crate::runner::os_data;
 use petal_judge::awr::to_record;
 use petal_judge::break_point;
 use petal_record::calibration::Calibration;
 use petal_record::{self as record, RecordError, RecordFolder, Run, calibration, costs, sweep};
+use petal_run::os_data;
 
 #[cfg(feature = "xlsx")]
 use petal_record::sweep::Swept;

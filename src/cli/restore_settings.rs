@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command};
 
-use crate::runner::server_settings::{ChangedServer, ForeignValues, RestartCommand};
-use crate::runner::sweep::hold;
 use petal_record::RecordFolder;
 use petal_record::server_settings::{self, NAME};
 use petal_settings::table::CommandKind;
+use petal_sweep::changed_server::{ChangedServer, ForeignValues, RestartCommand};
+use petal_sweep::hold;
 
 use super::args::{self, flag, value};
 use super::console::Console;
@@ -77,6 +77,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     }
     let restart = restart(matches);
     let server = ChangedServer {
+        open: crate::engines::open,
         settings: &settings,
         restart: restart.as_ref(),
         folder: &folder,

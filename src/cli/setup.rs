@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 
 use clap::{Arg, ArgMatches, Command};
 
-use crate::runner::load;
-use crate::runner::series::draw_seed;
 use petal_engine::{LoadSummary, Stop};
 use petal_report::numbers::{bytes as size, counted, decimal, or_dash, whole};
 use petal_report::table::{SCREEN_LINES, Table, fitting, paragraph, rest};
+use petal_run::load;
+use petal_run::series::draw_seed;
 use petal_settings::SCHEMAS_MAX;
 use petal_settings::printable::printable_line;
 use petal_settings::table::CommandKind;

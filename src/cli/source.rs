@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicU8;
 
 use clap::ArgMatches;
 
-use crate::runner::WorkContext;
 use petal_engine::{Caller, Engine};
+use petal_run::WorkContext;
 use petal_settings::printable::printable_line;
 use petal_settings::read::{self, Sources};
 use petal_settings::table::CommandKind;
@@ -110,7 +110,8 @@ pub fn open_alone(settings: &Settings, console: &Console) -> Result<Arc<dyn Engi
 pub fn context<'a>(signals: &Arc<AtomicU8>, console: &'a Console) -> WorkContext<'a> {
     let shown = console.clone();
     let note = Arc::new(move |line: &str| shown.warn(line));
-    WorkContext { caller: Caller { signals: signals.clone(), note }, watch: console, hosts: None }
+    let caller = Caller { signals: signals.clone(), note };
+    WorkContext { caller, engines: crate::engines::open, watch: console, hosts: None }
 }
 
 #[cfg(test)]

@@ -6,9 +6,6 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, ArgGroup, ArgMatches, Command};
 
-use crate::runner::WorkContext;
-use crate::runner::peers::Together;
-use crate::runner::sweep::{self, Fresh, Pace, Planned, SweepRequest, left, main_bytes, run_time};
 use petal_judge::next_cell::runs_most;
 use petal_judge::petals::Petals;
 use petal_record::sweep::{Sweep, Swept};
@@ -16,9 +13,12 @@ use petal_record::sweep_design::Design;
 use petal_report::numbers::{bytes, counted, span, whole};
 use petal_report::sweep::design;
 use petal_report::table::{line, on_a_screen, paragraph};
+use petal_run::WorkContext;
+use petal_run::peers::Together;
 use petal_settings::axes::SweepArguments;
 use petal_settings::objective::Objective;
 use petal_settings::table::CommandKind;
+use petal_sweep::{self as sweep, Fresh, Pace, Planned, SweepRequest, left, main_bytes, run_time};
 
 use super::args::{self, flag, value};
 use super::console::Console;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Command};
 
-use crate::runner::{RunError, verify};
 use petal_engine::EngineError;
 use petal_record::ledger;
+use petal_run::{RunError, verify};
 use petal_settings::table::CommandKind;
 use petal_settings::{RedoStress, Settings};
 

@@ -19,8 +19,8 @@ use petal_prove::{
 use petal_settings::Settings;
 use petal_settings::error::SettingErrors;
 
-use crate::runner::{RunError, WorkContext};
 pub use page::Proofs;
+use petal_run::{RunError, WorkContext};
 use subject::LiveSubject;
 
 /// Name of the data, next to `petal` of all other commands.
@@ -221,7 +221,7 @@ fn clean_up(request: &Request<'_>, context: &WorkContext<'_>) -> Result<ProofOf,
     let later = Caller { signals: Arc::default(), note: Arc::clone(&context.caller.note) };
     let over = Arc::<AtomicBool>::default();
     hand_on(context, &later, &over)?;
-    let last = WorkContext { caller: later, watch: context.watch, hosts: None };
+    let last = WorkContext { caller: later, hosts: None, ..*context };
     let drop = || {
         let engine = last.open(&request.settings)?;
         if let Some(server) = engine.server() {

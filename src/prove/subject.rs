@@ -11,8 +11,8 @@ use petal_settings::url::TargetUrl;
 use petal_workload::row::Filler;
 
 use super::{PromiseResult, Request, Unproved};
-use crate::runner::series::{RunSeries, draw_seed};
-use crate::runner::{RunError, WorkContext};
+use petal_run::series::{RunSeries, draw_seed};
+use petal_run::{RunError, WorkContext};
 
 /// A password that no error may show.
 const PASSWORD: &str = "not-to-be-shown";
@@ -33,7 +33,8 @@ impl<'a> LiveSubject<'a> {
         context: &'a WorkContext<'a>,
         engine: &'a dyn Engine,
     ) -> Result<Self, RunError> {
-        let quiet = WorkContext { caller: context.caller.clone(), watch: &Silent, hosts: None };
+        let caller = context.caller.clone();
+        let quiet = WorkContext { caller, watch: &Silent, hosts: None, ..*context };
         let plan = LoadPlan {
             id: draw_seed()?,
             schemas: Vec::new(),

@@ -16,7 +16,7 @@ use super::READ_EVERY;
 use super::follow::{FolderReader, LiveState, cost};
 use super::picture::{LiveView, words};
 use crate::cli::http::HttpAnswer;
-use crate::runner::experiments::thread_ns;
+use petal_run::experiments::thread_ns;
 
 /// A page may take one part in so many of the time.
 const PAGE_COST_PARTS: u32 = 350;

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::cli::plain_phase::PlainPhase;
-use crate::runner::experiments::thread_ns;
-use crate::runner::noted_progress;
 use petal_judge::next_cell::{self, CellReading, runs_most};
 use petal_judge::petals::Petals;
 use petal_record::observation::Observation;
@@ -18,6 +16,8 @@ use petal_record::sweep::{self, CellFailure, CellRun, SweepCell, Swept};
 use petal_record::sweep_order::{Pace, left};
 use petal_record::{self as record, RecordError, RecordFolder, Run, Second, moment};
 use petal_report::petals;
+use petal_run::experiments::thread_ns;
+use petal_run::noted_progress;
 
 /// Seconds that are kept for charts.
 const SECONDS_MAX: usize = 3600;

@@ -12,7 +12,7 @@ use petal_record::{self as record, Finding, RecordFolder, Severity, Status, fixt
 use super::follow::{LiveState, tests::sweep_in};
 use super::picture::{LiveView, ScreenRow, ScreenSize, Tone, draw, words};
 
-use crate::runner::noted_progress::NotedProgress;
+use petal_run::noted_progress::NotedProgress;
 
 const KEYS: &str = "q leave";
 

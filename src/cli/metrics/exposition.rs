@@ -9,11 +9,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::{Metrics, MetricsState, RunState};
-use crate::runner::Subject;
 use petal_engine::ProgressUnit;
 use petal_host::histogram::Latencies;
 use petal_record::Finding;
 use petal_record::counters::IoCounts;
+use petal_run::Subject;
 use petal_workload::op::Kind;
 
 /// Upper bounds of a histogram's buckets are powers of two from 1 us to 67 s.
@@ -217,9 +217,9 @@ fn findings(writer: &mut MetricsWriter<'_>, findings: &[Finding]) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runner::Watch as _;
     use petal_record::timeline::Tally;
     use petal_record::{Second, Severity};
+    use petal_run::Watch as _;
 
     #[test]
     fn a_run_is_served_with_its_labels_and_cumulative_buckets() {

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use clap::{Arg, ArgMatches};
 use parking_lot::Mutex;
 
-use crate::runner::{Subject, Watch};
 use petal_engine::{Progress, ProgressUnit};
 use petal_host::os::{CpuShare, DeviceCounts};
 use petal_record::counters::IoCounts;
 use petal_record::timeline::Tally;
 use petal_record::{Finding, Second};
+use petal_run::{Subject, Watch};
 
 use super::args::value;
 use super::failure::{CommandError, Exit};

@@ -14,8 +14,8 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, getpid, getppid, kill_process, set_parent_process_death_signal};
 
 use super::this_program;
-use crate::runner::secrets::HANDOVER;
 use petal_host::files::{self, OFlags};
+use petal_run::secrets::HANDOVER;
 
 const NAME: &str = "petal-arguments";
 

@@ -18,10 +18,10 @@ use super::this_program;
 use crate::cli::failure::Exit;
 use crate::cli::live::terminal::SavedTerminal;
 use crate::cli::signals;
-use crate::runner::secrets::HANDOVER;
 use petal_engine::threads::Thread;
 use petal_host::blocked::{BlockedThread, BlockedThreads, name_and_state};
 use petal_host::files;
+use petal_run::secrets::HANDOVER;
 
 /// Interval between looks at the worker.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
