@@ -116,7 +116,7 @@ fn of_files(
     for path in files {
         let shown = path.display().to_string();
         if path.file_name() == Some(OsStr::new("run.json")) || record::is_one(path) {
-            all.push(of_run::part(&shown, &record::load(path)?, every.as_secs_f64()));
+            all.push(of_run::part(&shown, &record::load_each_second(path)?, every.as_secs_f64()));
         } else if path.is_dir() {
             all.extend(of_folder(path, console)?);
         } else if kept::is_one(path) {

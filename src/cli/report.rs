@@ -117,8 +117,7 @@ fn of_below(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
         return Err(RecordError::NotARecord { path: path.to_owned() }.into());
     }
     let asks_for = |flag| matches.try_get_one::<bool>(flag).is_ok_and(|it| it == Some(&true));
-    let has_workbook = matches!(matches.try_contains_id("xlsx"), Ok(true));
-    if ["json", "csv", "os-text", "timeline"].into_iter().any(asks_for) || has_workbook {
+    if ["json", "csv", "os-text", "timeline"].into_iter().any(asks_for) || has_workbook(matches) {
         return of_several(&below.iter().collect::<Vec<_>>(), matches, console);
     }
     let named = below.iter().map(|below| {
@@ -129,6 +128,10 @@ fn of_below(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
     let known: Vec<ListedRecord> = known.collect();
     console.report(|| petal_report::listed::render(&path.display().to_string(), &known));
     Ok(Exit::Done)
+}
+
+fn has_workbook(matches: &ArgMatches) -> bool {
+    matches!(matches.try_contains_id("xlsx"), Ok(true))
 }
 
 /// Outcome of writing a file. A record on a read-only medium is still shown, and each file that
@@ -174,7 +177,7 @@ fn of_several(
             skip(path, "skipped: it is a sweep, whose cells are in its sweep.csv");
             continue;
         }
-        if sweep::is_one(path) && matches!(matches.try_contains_id("xlsx"), Ok(true)) {
+        if sweep::is_one(path) && has_workbook(matches) {
             skip(path, "skipped: it is a sweep, which has its own workbook; report it alone");
             continue;
         }
@@ -210,7 +213,13 @@ fn of_run(
     matches: &ArgMatches,
     console: &Console,
 ) -> Result<(Run, Exit), CommandError> {
-    let mut run = petal_report::load(path)?;
+    let is_exported = os_data.is_some()
+        || has_workbook(matches)
+        || ["os-text", "timeline"].into_iter().any(|flag| matches.get_flag(flag));
+    let mut run = match is_exported {
+        true => petal_report::load_each_second(path)?,
+        false => petal_report::load(path)?,
+    };
     let folder = record::folder_of(path);
     let mut exit = read_server_reports(&mut run, &folder, console);
     if let Some(file) = os_data {

@@ -12,7 +12,7 @@ use petal_record::counters::CommonCounter::{
     BadBlocks, CheckpointErrors, IoErrors, ReplayedBlocks,
 };
 use petal_record::timeline::LATENESS;
-use petal_record::{EndpointShare, RebuiltBecause, Run};
+use petal_record::{EndpointShare, RebuiltBecause, Run, Second};
 
 /// Missing parts of a record that a finding names.
 const GAPS_SHOWN: usize = 3;
@@ -31,16 +31,17 @@ pub const TOO_FEW_OPERATIONS: &str = "too-few-operations";
 
 pub(super) fn partial_record(run: &Run) -> Judgement {
     clear_if(!run.details.rebuilt || run.is_still_running())?;
+    let seconds: usize = run.details.timeline.iter().map(Second::seconds).sum();
     let because = run.details.rebuilt_because.unwrap_or(RebuiltBecause::NotWritten);
     warning(
         format!(
             "{}: this is rebuilt from its {} seconds, and later seconds are missing",
             because.words(),
-            whole(run.details.timeline.len() as u64)
+            whole(seconds as u64)
         ),
         "Do not compare it with whole runs; run it again.",
     )
-    .with(json!({ "seconds": run.details.timeline.len() }))
+    .with(json!({ "seconds": seconds }))
 }
 
 pub(super) fn gaps(run: &Run) -> Judgement {

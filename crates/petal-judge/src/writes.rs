@@ -13,7 +13,7 @@ use super::judgement::{
 };
 use petal_host::numbers::bytes as size;
 use petal_record::counters::{CommonCounter, WaitClass};
-use petal_record::{Run, Second};
+use petal_record::{Run, Second, figures};
 
 /// Share of updated rows from which on moving them was a part of the work.
 const ROWS_MOVED_SHARE_MAX: f64 = 0.01;
@@ -129,16 +129,16 @@ pub(super) fn block_images(run: &Run) -> Judgement {
     let rows = run.summary.rows.update;
     let share = |images: u64, rows: u64| images as f64 * 100.0 / rows.max(1) as f64;
     let timeline = &run.details.timeline;
-    let part = timeline.len().div_ceil(10);
-    let of = |seconds: &[Second]| {
+    // The last, short second has no figures.
+    let known = timeline.iter().rfind(|second| second.block_images.is_some());
+    let known_s = known.map_or(0.0, Second::end_s);
+    let part = (known_s / 10.0).ceil();
+    let of = |from_s: f64, to_s: f64| {
+        let seconds = figures::seconds_within(timeline, from_s, to_s);
         let images: Option<u64> = seconds.iter().map(|second| second.block_images).sum();
         Some(share(images?, seconds.iter().map(|second| second.rows.update).sum()))
     };
-    // The last, short second has no figures.
-    let known = timeline.iter().rposition(|second| second.block_images.is_some());
-    let known = known.map_or(0, |last| last + 1);
-    let first = timeline.get(..part).and_then(of);
-    let last = timeline.get(known.saturating_sub(part)..known).and_then(of);
+    let (first, last) = (of(0.0, part), of(known_s - part, known_s));
     let fell = first.zip(last).map_or_else(String::new, |(first, last)| {
         format!(
             ": {first} in the first {part} s, {last} in the last {part} s",

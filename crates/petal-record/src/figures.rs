@@ -143,6 +143,13 @@ impl Run {
     }
 }
 
+/// The lower median; None of nothing.
+pub fn lower_median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+}
+
 /// Latencies merged into one; None for an empty list.
 pub fn together<'a>(latencies: impl Iterator<Item = &'a Latencies>) -> Option<LatencySummary> {
     let mut all = Latencies::new();

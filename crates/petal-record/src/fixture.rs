@@ -268,6 +268,7 @@ fn second(index: u64) -> Second {
         block_images: None,
         device: Some(device),
         cpu: Some(CpuShare { user: 20.0, system: 24.5, iowait: 30.0, idle: 25.0, steal: 0.5 }),
+        joined: Box::default(),
     }
 }
 

@@ -26,7 +26,7 @@ use hdrhistogram::serialization::interval_log::{
 use super::input::Lines;
 use super::kinds::KindNames;
 use super::ndjson::AppendedFile;
-use super::seconds::histograms_every_s;
+use super::rows::RowBounds;
 use super::{RecordError, RecordFolder};
 use petal_host::histogram::Latencies;
 
@@ -39,7 +39,8 @@ const COLUMNS: &str =
 pub struct LatencyLog {
     file: AppendedFile,
     serializer: V2DeflateSerializer,
-    /// Begin, length and histograms of seconds that are not written yet.
+    row: RowBounds,
+    /// Begin, length and histograms of the row's seconds that are not written yet.
     held: Option<(f64, f64, BTreeMap<String, Latencies>)>,
 }
 
@@ -49,6 +50,7 @@ impl LatencyLog {
         let mut log = Self {
             file: AppendedFile::create(folder, NAME.as_ref())?,
             serializer: V2DeflateSerializer::new(),
+            row: RowBounds::default(),
             held: None,
         };
         log.file.append(|path| {
@@ -70,8 +72,8 @@ impl LatencyLog {
         length_s: f64,
         by_tag: impl IntoIterator<Item = (&'a str, &'a Latencies)>,
     ) -> Result<(), RecordError> {
-        let every_s = histograms_every_s(from_s);
-        if every_s <= 1.0 && self.held.is_none() {
+        let is_end = self.row.end_with(from_s, length_s);
+        if is_end && self.held.is_none() {
             return self.write(from_s, length_s, by_tag);
         }
         let (begin_s, held_s, held) =
@@ -80,7 +82,7 @@ impl LatencyLog {
         for (tag, latencies) in by_tag {
             held.entry(tag.to_owned()).or_default().add(latencies);
         }
-        if *held_s < every_s { Ok(()) } else { self.finish() }
+        if is_end { self.finish() } else { Ok(()) }
     }
 
     /// Writes the seconds that are held back.
@@ -293,7 +295,7 @@ mod tests {
         assert_eq!(begins[..601], (0..=600).map(f64::from).collect::<Vec<_>>());
         assert_eq!(
             (begins[601..605].to_vec(), begins.len()),
-            (vec![601.0, 605.0, 609.0, 613.0], 691)
+            (vec![603.0, 607.0, 611.0, 615.0], 691)
         );
         let (merged, torn) = merged(&path, (0.0, 1000.0)).unwrap();
         assert_eq!((merged["select"].count(), torn), (2000, false));

@@ -43,6 +43,7 @@ pub mod plain_csv;
 pub mod profile;
 mod rebuild;
 pub mod replay;
+pub mod rows;
 pub mod seconds;
 pub mod seconds_follow;
 pub mod server_report;
@@ -63,8 +64,9 @@ pub mod written;
 pub use by_name::ByName;
 pub use error::RecordError;
 pub use folder::RecordFolder;
-pub use load::{folder_of, is_one, load, load_brief, save};
+pub use load::{folder_of, is_one, load, load_brief, load_each_second, save};
 pub use rebuild::RebuiltBecause;
+pub use rows::{OneSecond, RowBounds, RowList, SecondAmount, each_second};
 pub use serving::ServingBytes;
 pub use shared_list::SharedList;
 
@@ -508,7 +510,7 @@ pub struct UntilSteadyResult {
     pub steady_from_s: Option<f64>,
 }
 
-/// A second of a run (the last one may be shorter).
+/// A second of a run (the last one may be shorter), or a row of several ([`rows`]).
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Second {
@@ -538,6 +540,9 @@ pub struct Second {
     pub block_images: Option<u64>,
     pub device: Option<DeviceCounts>,
     pub cpu: Option<CpuShare>,
+    /// The seconds of a row of several; empty for a second alone.
+    #[serde(skip)]
+    pub joined: Box<[OneSecond]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

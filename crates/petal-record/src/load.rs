@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::os_figures::OsFigures;
+use super::rows::RowList;
 use super::{
     Details, FORMAT, IntervalTotals, RebuiltBecause, RecordError, RecordFolder, Run, Summary,
     format, input, kinds, os, rebuild, seconds,
@@ -15,6 +16,9 @@ use petal_host::host::HostFacts;
 
 pub const NAME: &str = "run.json";
 const WANTED: &str = "the record of a run";
+
+/// Makes the list of a run's rows, from the moments at which one must end.
+pub(super) type MakeRows = fn(Vec<f64>) -> RowList;
 
 pub fn save(folder: &RecordFolder, run: &Run) -> Result<PathBuf, RecordError> {
     folder.write_json(NAME, "the run", run)
@@ -29,13 +33,23 @@ pub fn is_one(path: &Path) -> bool {
 /// or `run.json` cannot be read, the seconds give an interrupted run, marked
 /// [`super::Details::rebuilt`], without findings: the caller judges it again.
 pub fn load(path: &Path) -> Result<Run, RecordError> {
+    load_in(path, RowList::cut_at)
+}
+
+/// Reads a record with each of its seconds alone, for exports and merges. A day takes some hundred
+/// megabytes.
+pub fn load_each_second(path: &Path) -> Result<Run, RecordError> {
+    load_in(path, |_| RowList::of_each_second())
+}
+
+fn load_in(path: &Path, rows: MakeRows) -> Result<Run, RecordError> {
     let is_folder =
         std::fs::metadata(path).map_err(|source| RecordError::io("read", path, source))?.is_dir();
     let folder = if is_folder { Some(path) } else { path.parent() };
-    let mut run = if is_folder { in_folder(path) } else { whole(path) }?;
+    let mut run = if is_folder { in_folder(path, rows) } else { whole(path) }?;
     if let Some(folder) = folder {
         if !run.details.rebuilt {
-            os::attach(folder, &mut run);
+            os::attach(folder, &mut run, rows);
         }
         os::attach_server(folder, &mut run);
     }
@@ -88,14 +102,14 @@ pub fn folder_of(path: &Path) -> RecordFolder {
     if path.is_dir() { RecordFolder::open(path) } else { RecordFolder::containing(path) }
 }
 
-fn in_folder(path: &Path) -> Result<Run, RecordError> {
+fn in_folder(path: &Path, rows: MakeRows) -> Result<Run, RecordError> {
     let (run_path, seconds_path) = (path.join(NAME), path.join(seconds::NAME));
     let is_there =
         |path: &Path| path.try_exists().map_err(|error| RecordError::io("look for", path, error));
     match (is_there(&run_path)?, is_there(&seconds_path)?) {
         (true, has_seconds) => whole(&run_path).or_else(|error| match error {
             RecordError::Damaged { .. } if has_seconds => {
-                let mut run = rebuild::from_folder(path, RebuiltBecause::Damaged)?;
+                let mut run = rebuild::from_folder(path, RebuiltBecause::Damaged, rows)?;
                 run.details.gaps.push(error.to_string());
                 Ok(run)
             }
@@ -106,7 +120,7 @@ fn in_folder(path: &Path) -> Result<Run, RecordError> {
                 true => RebuiltBecause::StillRunning,
                 false => RebuiltBecause::NotWritten,
             };
-            rebuild::from_folder(path, because)
+            rebuild::from_folder(path, because, rows)
         }
         (false, false) => Err(RecordError::NotARecord { path: path.to_owned() }),
     }

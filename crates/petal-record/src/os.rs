@@ -6,7 +6,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::load::MakeRows;
 use super::os_log::{self, OsLogHeader};
+use super::rows::SeenInRows;
 use super::seconds::{self, UnreadOpening};
 use super::{Run, SharedList, os_merge};
 use petal_host::host::HostFacts;
@@ -167,6 +169,14 @@ impl HostSeen {
 }
 
 impl Run {
+    /// The bounds of the times that have totals of their own.
+    pub(super) fn window_bounds(&self) -> Vec<f64> {
+        let window = self.summary.steady.as_ref().map(|steady| [steady.from_s, steady.to_s]);
+        let until = self.summary.counted_until.map(|until| until.second);
+        let experiments = self.details.experiments.as_ref().map(|made| made.from_s);
+        window.into_iter().flatten().chain(until).chain(experiments).collect()
+    }
+
     /// The host that the database runs on, if it was watched.
     pub fn database_host(&self) -> Option<&HostSeen> {
         let own = self.details.os.as_ref().filter(|_| self.details.target.local);
@@ -221,15 +231,16 @@ pub(super) fn covers(sum: &OsInterval, seconds: f64) -> bool {
 }
 
 /// Reads the seconds next to a whole record. A damaged file leaves a gap.
-pub(super) fn attach(folder: &Path, run: &mut Run) {
-    match seconds::read::<UnreadOpening>(&folder.join(seconds::NAME)) {
+pub(super) fn attach(folder: &Path, run: &mut Run, rows: MakeRows) {
+    let begin = |_: &UnreadOpening| rows(run.window_bounds());
+    match seconds::read(&folder.join(seconds::NAME), begin) {
         Ok(read) => {
             let cut = read.torn.then(|| "they end with a line that is cut off".to_owned());
             let gaps = [read.gap, cut].into_iter().flatten();
             run.details.gaps.extend(gaps.map(|why| format!("not all seconds are known: {why}")));
-            run.details.timeline = read.seconds.into();
+            run.details.timeline = read.rows.into();
             if let Some(seen) = &mut run.details.os {
-                seen.seconds = read.os_seconds.into();
+                seen.seconds = read.os_rows.into();
             }
         }
         Err(error) => run.details.gaps.push(format!("no seconds: {error}")),
@@ -241,13 +252,15 @@ pub(super) fn attach_server(folder: &Path, run: &mut Run) {
     let details = &mut run.details;
     let path = folder.join(SERVER_NAME);
     let Some(seen) = details.server_os.as_mut().filter(|_| path.exists()) else { return };
+    let mut rows = SeenInRows::of(&details.timeline);
     let read = os_log::read(&path, |_, line| {
         if let Some(from_s) = line.from_s {
             let mut interval = line.interval;
             interval.cpus.each = Vec::new();
-            seen.seconds.push(SecondSeen { from_s, interval, ..SecondSeen::default() });
+            rows.push(SecondSeen { from_s, interval, ..SecondSeen::default() });
         }
     });
+    seen.seconds = rows.finish().into();
     os_merge::fill_rows(&mut details.timeline, seen);
     if let Err(error) = read {
         details.gaps.push(format!("no seconds of the database's host: {error}"));

@@ -13,6 +13,7 @@ use super::moment::{after, stamp};
 use super::os::{self, HostSeen, SERVER_NAME, SecondSeen};
 use super::os_figures::OsFigures;
 use super::os_log::{self, OsLogHeader, OsLogLine};
+use super::rows;
 use super::{IntervalTotals, RecordError, RecordFolder, Run, Second};
 use petal_host::os::{OsInterval, Whole};
 
@@ -70,15 +71,13 @@ pub fn merge(run: &mut Run, path: &Path) -> Result<Vec<String>, RecordError> {
         whole: total,
         ..HostSeen::from_header(&header)
     };
-    seen.seconds = run
-        .details
-        .timeline
-        .iter()
-        .filter_map(|row| {
-            let interval = lines.whole(row.from_s, row.from_s + row.length_s).sum;
-            let enough = interval.seconds >= row.length_s * COVERED_SHARE_MIN;
-            (enough && row.length_s > 0.0).then_some(SecondSeen {
-                from_s: row.from_s,
+    seen.seconds = rows::each_second(&run.details.timeline)
+        .filter_map(|second| {
+            let (from_s, length_s) = (second.from_s, second.length_s());
+            let interval = lines.whole(from_s, second.end_s()).sum;
+            let enough = interval.seconds >= length_s * COVERED_SHARE_MIN;
+            (enough && length_s > 0.0).then_some(SecondSeen {
+                from_s,
                 interval,
                 ..SecondSeen::default()
             })
@@ -269,7 +268,9 @@ impl SortedLines {
 /// Sets the seconds' figures of the database's host.
 pub(super) fn fill_rows(rows: &mut [Second], seen: &HostSeen) {
     for row in rows {
-        let interval = seen.second(row.from_s, row.length_s);
+        let of_all = (!row.joined.is_empty()).then(|| seen.within(row.from_s, row.end_s()).sum);
+        let of_all = of_all.filter(|sum| sum.seconds >= row.length_s * COVERED_SHARE_MIN);
+        let interval = seen.second(row.from_s, row.length_s).or(of_all.as_ref());
         row.cpu = interval.and_then(OsInterval::cpu);
         row.device = interval.and_then(OsInterval::device);
     }

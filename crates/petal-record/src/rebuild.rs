@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::facts::FactsProof;
 use super::figures;
 use super::latency_log;
+use super::load::MakeRows;
 use super::os::{self, SecondSeen};
 use super::seconds::{self, CountedSeconds, Opening, SecondsLine};
 use super::{CountedUntil, IntervalTotals, LayerSeconds, RecordError, Run, Second, Status, Steady};
@@ -58,15 +59,21 @@ impl Run {
     }
 }
 
-pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run, RecordError> {
-    let read = seconds::read::<Opening>(&folder.join(seconds::NAME))?;
+pub(super) fn from_folder(
+    folder: &Path,
+    because: RebuiltBecause,
+    rows: MakeRows,
+) -> Result<Run, RecordError> {
+    let warm_up = |opening: &Opening| opening.run.summary.setting_number("warm_up");
+    let begin = |opening: &Opening| rows(warm_up(opening).into_iter().collect());
+    let read = seconds::read(&folder.join(seconds::NAME), begin)?;
     let mut run = *read.opening.run;
     run.summary.status = Status::Interrupted;
     run.details.rebuilt = true;
     run.details.rebuilt_because = Some(because);
     run.details.gaps.push(NOT_EACH_SECOND.to_owned());
     if read.torn {
-        let line = read.seconds.len() + 2;
+        let line = read.seconds + 2;
         run.details.gaps.push(format!(
             "line {line} of the seconds is cut off or damaged: it and all later lines are left out"
         ));
@@ -78,17 +85,17 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
     }
     if let Some(seen) = &mut run.details.os {
         let mut whole = read.os;
-        let end_s = read.os_seconds.last().map_or(0.0, SecondSeen::end_s);
-        whole.sum.set_times(os::times_within(&read.os_seconds, 0.0, end_s));
+        let end_s = read.os_rows.last().map_or(0.0, SecondSeen::end_s);
+        whole.sum.set_times(os::times_within(&read.os_rows, 0.0, end_s));
         whole.settle(seen.allowed_cpus.as_deref());
-        (seen.whole, seen.seconds) = (whole, read.os_seconds.into());
+        (seen.whole, seen.seconds) = (whole, read.os_rows.into());
     }
     run.summary.sessions_lost = read.sessions_lost;
     if !read.changes.is_empty() {
         run.details.keep_facts(FactsProof { changes: read.changes, ..FactsProof::default() });
     }
     // From the trigger to the end of the last second.
-    run.summary.elapsed_s = read.seconds.last().map_or(0.0, end_s);
+    run.summary.elapsed_s = read.rows.last().map_or(0.0, Second::end_s);
     let log = folder.join(latency_log::NAME);
     let logged = latency_log::merged(&log, (0.0, run.summary.elapsed_s));
     if matches!(logged, Ok((_, true))) {
@@ -96,8 +103,8 @@ pub(super) fn from_folder(folder: &Path, because: RebuiltBecause) -> Result<Run,
     }
     let latencies = logged.as_ref().map(|(latencies, _)| latencies.clone()).unwrap_or_default();
     run.set_latencies(&latencies);
-    let totals = IntervalTotals::of(&read.seconds).with_latencies(&latencies);
-    fill_totals(&mut run, totals, read.seconds, read.last, read.counted);
+    let totals = IntervalTotals::of(&read.rows).with_latencies(&latencies);
+    fill_totals(&mut run, totals, read.rows, read.last, read.counted);
     if let Err(error) = &logged {
         run.details.gaps.push(format!("no percentiles over the run: {error}"));
     }
@@ -123,12 +130,12 @@ fn fill_totals(
     totals.counters = last.counters;
     (totals.db_time_s, totals.think_time_s) = (last.db_time_s, last.think_time_s);
     totals.petal_cpu_s = last.petal_cpu_s;
-    if let Some(CountedSeconds { seconds, line }) = counted {
-        totals.io = IntervalTotals::of(&timeline[..seconds]).io;
+    if let Some(CountedSeconds { rows, line }) = counted {
+        totals.io = IntervalTotals::of(&timeline[..rows]).io;
         totals.waits = figures::wait_rows(&line.waits);
         totals.counters = line.counters;
         if let Some(second) =
-            timeline[..seconds].last().map(end_s).filter(|_| seconds < timeline.len())
+            timeline[..rows].last().map(Second::end_s).filter(|_| rows < timeline.len())
         {
             over.database = second;
             let (db_time_s, think_time_s) = (line.db_time_s, line.think_time_s);
@@ -167,10 +174,6 @@ fn count_all_latencies(run: &mut Run) {
             *logged = LatencySummary { count, mean, max, ..*logged };
         }
     }
-}
-
-fn end_s(second: &Second) -> f64 {
-    second.from_s + second.length_s
 }
 
 /// The device's counts over the whole run, if the operating system was watched to its end.

@@ -12,6 +12,7 @@ use super::figures::wait_rows;
 use super::kinds::KindNames;
 use super::ndjson::{self, LinesFile};
 use super::os::SecondSeen;
+use super::rows::RowList;
 use super::{IntervalTotals, RecordError, RecordFolder, Run, Second, SessionLost};
 use crate::counters::{Counters, Wait};
 use petal_host::delta;
@@ -22,23 +23,11 @@ pub const FORMAT: &str = "petal-seconds/1";
 pub const NAME: &str = "seconds.ndjson.gz";
 pub(super) const WANTED: &str = "the first line of a run's seconds";
 /// Clock noise at the bounds of a second.
-const BOUND_SLACK_S: f64 = 0.005;
+pub(super) const BOUND_SLACK_S: f64 = 0.005;
 /// Maximum number of kept lines that end with an interval: each costs a copy of all totals.
 const MATCHES_MAX: usize = 16;
 /// Seconds that are read, about six days: a small compressed file may hold any number.
 const SECONDS_MAX: usize = 500_000;
-
-/// A run keeps histograms of each second so long.
-const EACH_SECOND_MAX_S: f64 = 600.0;
-/// Later a histogram covers this share of the time so far: a killed run lacks no more than that at its
-/// end, and a chart has more histograms than points.
-const HISTOGRAM_SHARE: f64 = 0.005;
-
-/// Seconds that a histogram covers `at_s` seconds after the trigger: one in the first ten minutes, 18
-/// after an hour, 432 after a day.
-pub fn histograms_every_s(at_s: f64) -> f64 {
-    if at_s <= EACH_SECOND_MAX_S { 1.0 } else { (at_s * HISTOGRAM_SHARE).ceil() }
-}
 
 /// The first line: everything known before the trigger (target, settings, seed, host, load,
 /// settling), as a [`Run`] without figures.
@@ -213,9 +202,9 @@ impl LatestTotals {
     }
 
     /// The totals after `last`, the line of the newest second.
-    fn counted(&self, seconds: usize, last: Option<&SecondsLine>) -> Option<CountedSeconds> {
+    fn counted(&self, rows: usize, last: Option<&SecondsLine>) -> Option<CountedSeconds> {
         let (waits, counters) = (self.known(), self.counters.clone());
-        Some(CountedSeconds { seconds, line: SecondsLine { waits, counters, ..last?.clone() } })
+        Some(CountedSeconds { rows, line: SecondsLine { waits, counters, ..last?.clone() } })
     }
 
     fn take(&mut self, line: &SecondsLine) {
@@ -249,9 +238,11 @@ fn risen(now: &Wait, then: &Wait) -> Option<Wait> {
 #[derive(Debug)]
 pub struct SecondsContent<F = Opening> {
     pub opening: F,
-    pub seconds: Vec<Second>,
+    pub rows: Vec<Second>,
+    /// Number of seconds in them.
+    pub seconds: usize,
     /// Counts of the operating system, without single processors.
-    pub os_seconds: Vec<SecondSeen>,
+    pub os_rows: Vec<SecondSeen>,
     /// Their sums.
     pub os: Whole,
     /// The last line, with the run's totals; None for a run without a second.
@@ -266,11 +257,11 @@ pub struct SecondsContent<F = Opening> {
     pub gap: Option<String>,
 }
 
-/// The first seconds of a run, as long as they have the database's counters without a break.
+/// The first rows of a run, as long as they have the database's counters without a break.
 #[derive(Debug)]
 pub struct CountedSeconds {
-    /// Number of seconds, from the first on.
-    pub seconds: usize,
+    /// Number of rows, from the first on.
+    pub rows: usize,
     /// The line of the last of them, with the totals until then.
     pub line: SecondsLine,
 }
@@ -279,47 +270,63 @@ pub struct CountedSeconds {
 #[derive(Debug, Deserialize)]
 pub struct UnreadOpening {}
 
-/// Reads the seconds up to the first line that is torn or damaged. `F` is the first line's content:
-/// [`Opening`] or [`UnreadOpening`].
-pub fn read<F: DeserializeOwned>(path: &Path) -> Result<SecondsContent<F>, RecordError> {
-    let (mut seconds, mut os_seconds, mut last) = (Vec::new(), Vec::new(), None);
-    let mut os = Whole::default();
+/// Reads the seconds up to the first line that is torn or damaged, into the rows that `begin` makes of
+/// the first line. `F` is its content: [`Opening`] or [`UnreadOpening`].
+pub fn read<F: DeserializeOwned>(
+    path: &Path,
+    begin: impl FnOnce(&F) -> RowList,
+) -> Result<SecondsContent<F>, RecordError> {
+    let mut begin = Some(begin);
+    let (mut rows, mut last) = (RowList::default(), None);
+    let (mut seen_count, mut os) = (0, Whole::default());
     let mut latest = LatestTotals::default();
     let (mut sessions_lost, mut changes) = (Vec::new(), Vec::new());
     let mut until_break: Option<Option<CountedSeconds>> = None;
     let (mut kinds, mut has_left_out) = (KindNames::default(), false);
-    let (opening, torn) = ndjson::read(path, FORMAT, WANTED, |_: &F, mut line: SecondsLine| {
-        if seconds.len().max(os_seconds.len()) >= SECONDS_MAX {
-            has_left_out = true;
-            return;
-        }
-        if let Some(mut seen) = line.os.take() {
-            os.add(&seen.interval);
-            // Single processors of a second are only for readers of the file.
-            seen.interval.cpus.each = Vec::new();
-            seen.interval.devices.iter_mut().for_each(Vec::shrink_to_fit);
-            os_seconds.push(seen);
-        }
-        let Some(second) = &mut line.second else { return };
-        sessions_lost.append(&mut line.sessions_lost);
-        changes.append(&mut line.changes);
-        kinds.retain(&mut second.latency_us);
-        if until_break.is_none() && (line.uncounted || second.io.is_none()) {
-            until_break = Some(latest.counted(seconds.len(), last.as_ref()));
-        }
-        seconds.push(second.clone());
-        latest.take(&line);
-        last = Some(line);
-    })?;
-    let counted = until_break.unwrap_or_else(|| latest.counted(seconds.len(), last.as_ref()));
+    let (opening, torn) =
+        ndjson::read(path, FORMAT, WANTED, |first: &F, mut line: SecondsLine| {
+            if let Some(begin) = begin.take() {
+                rows = begin(first);
+            }
+            if rows.count().max(seen_count) >= SECONDS_MAX {
+                has_left_out = true;
+                return;
+            }
+            let seen = line.os.take().map(|mut seen| {
+                seen_count += 1;
+                os.add(&seen.interval);
+                // Single processors of a second are only for readers of the file.
+                seen.interval.cpus.each = Vec::new();
+                seen
+            });
+            let Some(mut second) = line.second.take() else {
+                seen.into_iter().for_each(|seen| rows.push_seen(seen));
+                return;
+            };
+            sessions_lost.append(&mut line.sessions_lost);
+            changes.append(&mut line.changes);
+            kinds.retain(&mut second.latency_us);
+            if until_break.is_none() && (line.uncounted || second.io.is_none()) {
+                rows.end_row();
+                let [before, _] = rows.rows_and_open();
+                until_break = Some(latest.counted(before.len(), last.as_ref()));
+            }
+            rows.push(second, seen);
+            latest.take(&line);
+            last = Some(line);
+        })?;
+    let seconds = rows.count();
+    let (rows, os_rows) = rows.finish();
+    let counted = until_break.unwrap_or_else(|| latest.counted(rows.len(), last.as_ref()));
     let last =
         last.map(|line| SecondsLine { waits: latest.known(), counters: latest.counters, ..line });
     let too_many = || format!("it has more than {SECONDS_MAX} seconds");
     let gap = kinds.gap().or_else(|| has_left_out.then(too_many));
     Ok(SecondsContent {
         opening,
+        rows,
         seconds,
-        os_seconds,
+        os_rows,
         os,
         last,
         counted,
@@ -393,16 +400,19 @@ mod tests {
     use crate::fixture;
     use proptest::prelude::*;
 
+    fn read_each(path: &Path) -> Result<SecondsContent, RecordError> {
+        read(path, |_: &Opening| RowList::of_each_second())
+    }
+
     #[test]
     fn seconds_are_read_back() {
         let dir = tempfile::tempdir().unwrap();
         fixture::killed_run(dir.path(), 3);
-        let read = read::<Opening>(&dir.path().join(NAME)).unwrap();
+        let read = read_each(&dir.path().join(NAME)).unwrap();
         assert_eq!(*read.opening.run, fixture::opening());
-        assert_eq!(read.seconds.len(), 3);
-        assert_eq!(read.seconds[2].ops, fixture::timeline(3)[2].ops);
-        assert_eq!(read.last.unwrap().second.as_ref(), Some(&read.seconds[2]));
-        assert_eq!((read.os_seconds.len(), read.os.intervals), (3, 3));
+        assert_eq!(read.seconds, 3);
+        assert_eq!(read.rows[2].ops, fixture::timeline(3)[2].ops);
+        assert_eq!((read.os_rows.len(), read.os.intervals), (3, 3));
         assert!(!read.torn);
     }
 
@@ -413,7 +423,7 @@ mod tests {
         let mut file = SecondsFile::begin(&RecordFolder::open(dir.path()), &opening).unwrap();
         for seconds in 1..4 {
             file.second(empty()).unwrap();
-            assert_eq!(read::<Opening>(&dir.path().join(NAME)).unwrap().seconds.len(), seconds);
+            assert_eq!(read_each(&dir.path().join(NAME)).unwrap().seconds, seconds);
         }
     }
 
@@ -431,7 +441,7 @@ mod tests {
         let unknown = SecondsLine { uncounted: true, ..empty() };
         for line in [&known, &unknown, &known] {
             file.second(line.clone()).unwrap();
-            let last = read::<Opening>(&dir.path().join(NAME)).unwrap().last.unwrap();
+            let last = read_each(&dir.path().join(NAME)).unwrap().last.unwrap();
             assert_eq!(last.counters, line.counters);
         }
     }
@@ -463,7 +473,7 @@ mod tests {
                 let still = latest.changed_in(line.clone());
                 prop_assert!(still.waits.is_empty() && still.counters.is_empty());
                 file.second(line.clone()).unwrap();
-                let mut last = read::<Opening>(&dir.path().join(NAME)).unwrap().last.unwrap();
+                let mut last = read_each(&dir.path().join(NAME)).unwrap().last.unwrap();
                 last.waits.sort_by(|a, b| a.name.cmp(&b.name));
                 prop_assert_eq!((last.waits, last.counters), (line.waits, line.counters));
             }
@@ -512,8 +522,8 @@ mod tests {
         }
         drop(file);
         assert!(std::fs::metadata(dir.path().join(NAME)).unwrap().len() < 1 << 20);
-        let read = read::<Opening>(&dir.path().join(NAME)).unwrap();
-        assert_eq!(read.seconds.len(), SECONDS_MAX);
+        let read = read_each(&dir.path().join(NAME)).unwrap();
+        assert_eq!(read.seconds, SECONDS_MAX);
         assert!(read.gap.unwrap().contains("500000 seconds"));
     }
 }

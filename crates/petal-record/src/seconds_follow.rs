@@ -100,7 +100,13 @@ impl SecondsFollower {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::rows::RowList;
+    use crate::seconds::SecondsContent;
     use std::fs::{self, OpenOptions};
+
+    fn read(path: &Path) -> Result<SecondsContent, RecordError> {
+        crate::seconds::read(path, |_: &Opening| RowList::of_each_second())
+    }
 
     #[test]
     fn each_call_returns_the_lines_that_are_whole_and_new() {
@@ -116,13 +122,13 @@ mod tests {
         for piece in text.chunks(97) {
             written.write_all(piece).unwrap();
             seen.extend(follower.read().unwrap().seconds);
-            let so_far = super::super::seconds::read::<Opening>(&path);
+            let so_far = read(&path);
             let is_open = so_far.is_ok();
             assert_eq!(follower.opening().is_some(), is_open);
-            assert_eq!(seen, so_far.map(|read| read.seconds).unwrap_or_default());
+            assert_eq!(seen, so_far.map(|read| read.rows).unwrap_or_default());
         }
         assert!(seen.len() == 5 && follower.read().unwrap().seconds.is_empty());
-        assert_eq!(seen, super::super::seconds::read::<Opening>(&path).unwrap().seconds);
+        assert_eq!(seen, read(&path).unwrap().rows);
         assert_eq!(follower.opening(), Some(&fixture::opening()));
     }
 

@@ -166,12 +166,20 @@ fn made<E: std::fmt::Display>(
 /// Reads a record for reporting. A record that was rebuilt from its seconds is judged here, because
 /// the killed petal could not do it.
 pub fn load(path: &Path) -> Result<Run, RecordError> {
-    let mut run = record::load(path)?;
+    Ok(judged(record::load(path)?))
+}
+
+/// Reads a record with each of its seconds alone, for exports.
+pub fn load_each_second(path: &Path) -> Result<Run, RecordError> {
+    Ok(judged(record::load_each_second(path)?))
+}
+
+fn judged(mut run: Run) -> Run {
     match run.details.rebuilt {
         true => petal_judge::conclude(&mut run),
         false => petal_judge::tell_gaps(&mut run),
     }
-    Ok(run)
+    run
 }
 
 #[cfg(test)]

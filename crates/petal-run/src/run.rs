@@ -321,17 +321,17 @@ fn follow<'scope>(
         let now = Instant::now();
         if now >= sampler.due() {
             let left_s = bounds.deadline.saturating_duration_since(now).as_secs_f64();
-            let (standing, known) = (count_sessions(job, &pool), sampler.timeline.len());
+            let standing = count_sessions(job, &pool);
             // A database that does not answer may delay this: signals are handled meanwhile.
             run_with_heartbeat(
                 || sampler.tick(&standing),
                 || stop_control.apply(job, &mut pool, bounds, reconnects),
             );
-            let new = sampler.timeline.get(known..).unwrap_or(&[]);
+            let new = sampler.take_unseen();
             new.iter().for_each(|second| job.watch.second(second, &sampler.totals, left_s));
             if !new.is_empty() && proven_from_s.is_none() && now < stop_control.stop_at {
-                proven_from_s =
-                    terms.as_ref().and_then(|terms| proof::proven(&sampler.timeline, terms));
+                let rows = sampler.timeline.rows_and_open();
+                proven_from_s = terms.as_ref().and_then(|terms| proof::proven(rows, terms));
             }
             if proven_from_s.is_some() && !bounds.enough.swap(true, Ordering::Relaxed) {
                 job.watch.note("the run is steady and ends (--until-steady)");
@@ -648,9 +648,8 @@ fn close<'scope, 'env>(
     };
     let last_done_ns = pool.ends().map(|(_, end)| end.ended_ns).max().unwrap_or(0);
     // A session that thinks or waits at the end is done later than its last operation.
-    let known = sampler.timeline.len();
     sampler.finish(elapsed_s.max(last_done_ns as f64 / 1e9), &standing);
-    job.watch.ended(sampler.timeline.get(known..).unwrap_or(&[]), &sampler.totals);
+    job.watch.ended(&sampler.take_unseen(), &sampler.totals);
     let mut gaps = std::mem::take(&mut sampler.gaps);
     let mut bad_blocks = Vec::new();
     match closing.ask("the outcome of background work", || job.engine.quiesce()) {
@@ -728,7 +727,7 @@ fn close<'scope, 'env>(
         lost: standing.lost,
         server_reports,
         details: Details {
-            timeline: sampler.timeline.into(),
+            timeline: sampler.timeline.finish().0.into(),
             data_bytes_after: data_bytes.flatten(),
             other_runs,
             data_vanished,

@@ -20,7 +20,7 @@ use petal_record::latency_log::LatencyLog;
 use petal_record::os::SecondSeen;
 use petal_record::seconds::{self, SecondsFile, SecondsLine, UnreadOpening};
 use petal_record::timeline::{Shards, Tally};
-use petal_record::{CountedUntil, Ops, RecordFolder, Rows, Second, SessionLost};
+use petal_record::{CountedUntil, Ops, RecordFolder, RowList, Rows, Second, SessionLost};
 
 use super::deltas::Deltas;
 use super::experiments::Experiments;
@@ -61,7 +61,9 @@ pub struct Sampler<'a> {
     counted: Option<SampledTotals>,
     pub totals: Tally,
     pub steady: SteadyWindow,
-    pub timeline: Vec<Second>,
+    pub timeline: RowList,
+    /// Seconds that the run's watcher has not seen.
+    unseen: Vec<Second>,
     /// Reasons why something could not be kept, each once.
     pub gaps: Vec<String>,
 }
@@ -101,6 +103,7 @@ pub struct SessionCounts {
 
 impl<'a> Sampler<'a> {
     pub fn new(parts: Parts<'a>) -> Self {
+        let cuts = Self::cuts(&parts);
         let none = parts.opening.iter().map(|opening| opening.since(opening)).collect();
         let first = Mark::new(0.0, Some(none), parts.opening_os.clone());
         Self {
@@ -116,9 +119,21 @@ impl<'a> Sampler<'a> {
             counted: None,
             totals: Tally::default(),
             steady: SteadyWindow::default(),
-            timeline: Vec::new(),
+            timeline: RowList::cut_at(cuts),
+            unseen: Vec::new(),
             gaps: Vec::new(),
         }
+    }
+
+    /// Moments at which the counted window may begin or end.
+    fn cuts(parts: &Parts<'_>) -> Vec<f64> {
+        let experiments = parts.experiments.map(Experiments::from_s);
+        [parts.warm_up_s].into_iter().chain(experiments).collect()
+    }
+
+    /// Takes the seconds since the last call.
+    pub fn take_unseen(&mut self) -> Vec<Second> {
+        std::mem::take(&mut self.unseen)
     }
 
     /// Returns the time of the next step.
@@ -258,7 +273,7 @@ impl<'a> Sampler<'a> {
             "the closing snapshot failed, so the database's figures end at second {}: {why}",
             decimal(second, 0)
         ));
-        let last = self.timeline.last();
+        let last = self.timeline.rows_and_open().into_iter().flatten().next_back();
         let until = CountedUntil {
             second,
             of_s: last.map_or(second, |last| last.from_s + last.length_s),
@@ -291,7 +306,8 @@ impl<'a> Sampler<'a> {
             self.fill_counters(&mut row);
             self.log_latencies(&row, &tally);
             self.write(&row, standing);
-            self.timeline.push(row);
+            self.unseen.push(row.clone());
+            self.timeline.push(row, None);
         }
     }
 
@@ -419,11 +435,13 @@ impl<'a> Sampler<'a> {
         folder: Option<&RecordFolder>,
     ) -> (GaugeRanges, u64, Vec<SecondSeen>) {
         let is_written = self.parts.file.take().is_some();
+        let cuts = Self::cuts(&self.parts);
         let Some(watching) = self.parts.watching.take() else { return Default::default() };
         let mut seconds = watching.unwritten;
         if let Some(folder) = folder.filter(|_| is_written) {
-            match seconds::read::<UnreadOpening>(&folder.path().join(seconds::NAME)) {
-                Ok(read) => seconds = read.os_seconds,
+            let rows = |_: &UnreadOpening| RowList::cut_at(cuts);
+            match seconds::read(&folder.path().join(seconds::NAME), rows) {
+                Ok(read) => seconds = read.os_rows,
                 Err(error) => self.gap(format!("no seconds of the operating system: {error}")),
             }
         }
@@ -530,7 +548,8 @@ mod tests {
             let standing = SessionCounts { running: 1, first_done_ns: None, lost };
             sampler.write(&Second::default(), &standing);
         }
-        let read = seconds::read::<UnreadOpening>(&dir.path().join(seconds::NAME)).unwrap();
+        let rows = |_: &UnreadOpening| RowList::default();
+        let read = seconds::read(&dir.path().join(seconds::NAME), rows).unwrap();
         assert_eq!(read.sessions_lost, [lost(2), lost(1)]);
     }
 

@@ -2,8 +2,8 @@
 //! writes its samples.
 
 use petal_host::os::{GaugeRanges, KernelTimes, OsSample, Probe};
+use petal_record::RowBounds;
 use petal_record::os::{SecondSeen, TimesOf};
-use petal_record::seconds::histograms_every_s;
 
 pub struct Watching<'a> {
     probe: &'a Probe,
@@ -11,6 +11,7 @@ pub struct Watching<'a> {
     latest_at_s: f64,
     /// Samples that nobody has taken.
     pub unwritten: Vec<SecondSeen>,
+    row: RowBounds,
     /// Times of seconds that are not written yet, and their begin.
     held: Option<(f64, KernelTimes)>,
     /// Number of samples.
@@ -26,16 +27,17 @@ impl<'a> Watching<'a> {
             latest: opening,
             latest_at_s: 0.0,
             unwritten: Vec::new(),
+            row: RowBounds::default(),
             held: None,
             intervals: 0,
             ranges: GaugeRanges::default(),
         }
     }
 
-    /// Keeps the times of some seconds of a long run together.
-    fn with_held(&mut self, mut seen: SecondSeen, at_s: f64) -> SecondSeen {
-        let every_s = histograms_every_s(at_s);
-        if every_s <= 1.0 && self.held.is_none() {
+    /// Keeps the times of a row's seconds together.
+    fn with_held(&mut self, mut seen: SecondSeen) -> SecondSeen {
+        let is_end = self.row.end_with(seen.from_s, seen.interval.seconds);
+        if is_end && self.held.is_none() {
             return seen;
         }
         let own = seen.interval.take_times();
@@ -43,8 +45,7 @@ impl<'a> Watching<'a> {
             None => (seen.from_s, own),
             Some((from_s, held)) => (from_s, held.then(&own)),
         };
-        // A sample may be early by the clock's noise.
-        if seen.end_s() - from_s < every_s - 0.5 {
+        if !is_end {
             self.held = Some((from_s, times));
             return SecondSeen { times: TimesOf::Later, ..seen };
         }
@@ -70,7 +71,7 @@ impl<'a> Watching<'a> {
         self.ranges.add(&interval.gauges);
         self.intervals += 1;
         let own = SecondSeen { from_s, interval, ..SecondSeen::default() };
-        let seen = self.with_held(own, at_s);
+        let seen = self.with_held(own);
         self.unwritten.push(seen);
         let mut kept = sample.clone();
         kept.forget_details();

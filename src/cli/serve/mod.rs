@@ -189,7 +189,7 @@ fn figures(path: &Path) -> Result<HttpAnswer, HttpAnswer> {
     let made = || -> Result<String, CommandError> {
         let csv = match sweep::is_one(path) {
             true => petal_report::sweep::csv::sweep(&sweep::load(path)?).csv(),
-            false => petal_report::csv::timeline(&petal_report::load(path)?).csv(),
+            false => petal_report::csv::timeline(&petal_report::load_each_second(path)?).csv(),
         };
         csv.map_err(CommandError::failed("cannot write CSV"))
     };
@@ -201,7 +201,7 @@ fn workbook(path: &Path) -> Result<HttpAnswer, HttpAnswer> {
     let made = || -> Result<Vec<u8>, CommandError> {
         let made = match sweep::is_one(path) {
             true => report::workbook_of_sweep(&sweep::load(path)?),
-            false => report::workbook_of_runs(&[("run", &petal_report::load(path)?)]),
+            false => report::workbook_of_runs(&[("run", &petal_report::load_each_second(path)?)]),
         };
         made.map_err(CommandError::failed("the workbook"))
     };

@@ -218,6 +218,8 @@ mod counts_text {
                 }
             }
         }
+        // A day has some thousand of them.
+        buckets.shrink_to_fit();
         Ok(buckets)
     }
 }

@@ -3,10 +3,9 @@
 
 use super::super::estimate;
 use super::super::other_processors::Others;
-use super::rate;
 use petal_host::numbers::decimal;
 use petal_host::os::CpuShare;
-use petal_record::Second;
+use petal_record::{OneSecond, Second, SecondAmount, each_second};
 
 /// Other processes' use of the processors between two moments of the run, in seconds; None if
 /// unknown.
@@ -52,10 +51,11 @@ impl Fall {
     }
 }
 
-/// The fall of a stretch of seconds, if the rate fell: as a step or as a drift, whichever leaves
-/// less of the seconds' variance unexplained.
-pub(super) fn fall(seconds: &[&Second], used: UsedBetween<'_>) -> Option<Fall> {
-    let rates: Vec<f64> = seconds.iter().map(|second| rate(second)).collect();
+/// The fall of a stretch of rows, if the rate of their seconds fell: as a step or as a drift, whichever
+/// leaves less of the seconds' variance unexplained.
+pub(super) fn fall(rows: &[&Second], used: UsedBetween<'_>) -> Option<Fall> {
+    let seconds: Vec<OneSecond> = each_second(rows.iter().copied()).collect();
+    let rates: Vec<f64> = seconds.iter().map(OneSecond::operations_rate).collect();
     if rates.len() < 2 * STRETCH_SECONDS_MIN {
         return None;
     }
@@ -70,13 +70,16 @@ pub(super) fn fall(seconds: &[&Second], used: UsedBetween<'_>) -> Option<Fall> {
     if before <= 0.0 || after > before * (1.0 - FALL_SHARE_MIN) {
         return None;
     }
-    let (early, late) = match shape {
-        Shape::Step => seconds.split_at(step_at),
-        Shape::Drift => {
-            let fifth = seconds.len() / 5;
-            (&seconds[..fifth], &seconds[seconds.len() - fifth..])
-        }
+    let (early_to, late_from) = match shape {
+        Shape::Step => (step_at, step_at),
+        Shape::Drift => (seconds.len() / 5, seconds.len() - seconds.len() / 5),
     };
+    // A row lies where its middle is.
+    let rows_before = |at: usize| {
+        let at_s = seconds.get(at).map_or(f64::INFINITY, |second| second.from_s);
+        rows.partition_point(|row| row.from_s + row.length_s / 2.0 < at_s)
+    };
+    let (early, late) = (&rows[..rows_before(early_to)], &rows[rows_before(late_from)..]);
     let candidates = Stretches { early, late, used }.candidates();
     Some(Fall { shape, at_s: seconds[at].from_s, before, after: after.max(0.0), candidates })
 }
@@ -233,13 +236,11 @@ impl Stretches<'_> {
 
     /// Requests that no longer vary: a limit of the volume, as when burst credit is spent.
     fn ceiling(&self) -> Option<String> {
-        let requests = |second: &&&Second| {
-            let device = second.device?;
-            let requests = device.read_requests + device.write_requests;
-            (second.length_s >= super::SECOND_S_MIN).then(|| requests as f64 / second.length_s)
-        };
-        let variation = |seconds: &[&Second]| {
-            let rates: Vec<f64> = seconds.iter().filter_map(|second| requests(&second)).collect();
+        let variation = |rows: &[&Second]| {
+            let whole = each_second(rows.iter().copied())
+                .filter(|second| second.length_s() >= super::SECOND_S_MIN);
+            let rates: Vec<f64> =
+                whole.filter_map(|second| second.rate(SecondAmount::DeviceRequests)).collect();
             let mean = estimate::mean(&rates).filter(|mean| *mean > 0.0)?;
             let deviation = estimate::deviation(&rates)?;
             (rates.len() >= CEILING_SECONDS_MIN).then_some((deviation / mean, mean))

@@ -5,15 +5,15 @@ use serde_json::json;
 
 use super::fall::{self, Fall, Shape};
 use super::{
-    Steadiness, WINDOW_S_MIN, WINDOWS, Windows, longest_stall, median, onset, proof, rate,
-    steadiness, variation,
+    Steadiness, WINDOW_S_MIN, WINDOWS, Windows, longest_stall, onset, proof, steadiness, variation,
 };
 use crate::judgement::{
     FindingParts, Judgement, NoFinding::Clear, clear_if, info, unknown, warning,
 };
 use crate::{and_more, other_processors, trust, writes};
 use petal_host::numbers::bytes as size;
-use petal_record::{Run, Second, Status, figures};
+use petal_record::figures::{self, lower_median};
+use petal_record::{OneSecond, Run, Second, SecondAmount, Status, each_second};
 
 /// Number of stalled seconds that are named; the rest are counted.
 const STALLS_NAMED: usize = 10;
@@ -54,9 +54,10 @@ pub(crate) fn unstable(run: &Run) -> Judgement {
 /// Judges an unsteady run: the second from which on it was steady, if it was, and the fall, if the
 /// rate fell.
 fn not_steady(run: &Run, windows: &Windows, (from_s, to_s): (f64, f64)) -> Judgement {
-    let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
+    let rows = figures::seconds_within(&run.details.timeline, from_s, to_s);
+    let seconds: Vec<OneSecond> = each_second(rows.iter().copied()).collect();
     let onset = onset(&run.details.timeline, from_s, to_s);
-    let fall = fall_of(run, &seconds);
+    let fall = fall_of(run, &rows);
     let mut message = format!(
         "the rate was not steady over five windows: range {:.0} % and slope {:+.0} % of the mean \
          (20 % and 10 % are allowed)",
@@ -173,7 +174,8 @@ fn steady_without_cycles(run: &Run, windows: &Windows) -> Judgement {
 
 pub(crate) fn stalled(run: &Run) -> Judgement {
     let (from_s, to_s) = window(run);
-    let seconds = figures::seconds_within(&run.details.timeline, from_s, to_s);
+    let rows = figures::seconds_within(&run.details.timeline, from_s, to_s);
+    let seconds: Vec<OneSecond> = each_second(rows).collect();
     let stalled = super::stalls(&seconds);
     clear_if(stalled.is_empty())?;
     let at: Vec<String> =
@@ -184,7 +186,7 @@ pub(crate) fn stalled(run: &Run) -> Judgement {
     let lasted = longest.map_or(String::new(), |stall| {
         format!("; the longest lasted {:.0} s from {:.0} s on", stall.seconds, stall.from_s)
     });
-    let median_rate = median(seconds.iter().map(|second| rate(second)));
+    let median_rate = lower_median(seconds.iter().map(OneSecond::operations_rate));
     let lost_s = super::longest_loss(&stalled, median_rate.unwrap_or(0.0));
     let find = if lost_s >= STALL_S_MIN { warning } else { info };
     let named = if candidates.is_empty() {
@@ -209,30 +211,23 @@ pub(crate) fn stalled(run: &Run) -> Judgement {
 }
 
 /// Lists unusual figures of the stalled seconds, from the record.
-fn candidates(all: &[&Second], stalled: &[&Second]) -> Vec<String> {
-    type Figure = fn(&Second) -> Option<f64>;
-    let figures: [(Figure, f64, &str); 4] = [
-        (
-            |s| Some(s.io?.physical_write_bytes? as f64),
-            2.0,
-            "more was written above the device (checkpoint)",
-        ),
-        (
-            |s| Some(s.device?.write_bytes as f64),
-            2.0,
-            "the device wrote more (checkpoint, write-back)",
-        ),
-        (|s| Some(s.cpu?.steal + 1.0), 2.0, "processor time was stolen"),
-        (|s| Some(s.cpu?.iowait + 1.0), 1.5, "processors waited for I/O (drive cache, throttling)"),
+fn candidates(all: &[OneSecond], stalled: &[OneSecond]) -> Vec<String> {
+    use SecondAmount as Amount;
+    // What is added, so that a share of none can double.
+    let figures: [(Amount, f64, f64, &str); 4] = [
+        (Amount::WriteBytes, 0.0, 2.0, "more was written above the device (checkpoint)"),
+        (Amount::DeviceWriteBytes, 0.0, 2.0, "the device wrote more (checkpoint, write-back)"),
+        (Amount::Steal, 1.0, 2.0, "processor time was stolen"),
+        (Amount::IoWait, 1.0, 1.5, "processors waited for I/O (drive cache, throttling)"),
     ];
-    figures
-        .iter()
-        .filter_map(|(figure, factor, words)| {
-            let usual = median(all.iter().filter_map(|second| figure(second)))?;
-            let here = median(stalled.iter().filter_map(|second| figure(second)))?;
-            (here > usual * factor && here > 0.0).then(|| (*words).to_owned())
-        })
-        .collect()
+    let found = figures.iter().filter_map(|&(amount, added, factor, words)| {
+        let middle = |seconds: &[OneSecond]| {
+            lower_median(seconds.iter().filter_map(|second| Some(second.amount(amount)? + added)))
+        };
+        let (usual, here) = (middle(all)?, middle(stalled)?);
+        (here > usual * factor && here > 0.0).then(|| words.to_owned())
+    });
+    found.collect()
 }
 
 #[cfg(test)]

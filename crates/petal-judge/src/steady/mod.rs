@@ -18,7 +18,8 @@ pub use judge::{fall_of, fall_words, window};
 
 use crate::change_points;
 use crate::estimate::mean;
-use petal_record::Second;
+use petal_record::figures::lower_median;
+use petal_record::{OneSecond, Second, each_second};
 use sums::Sums;
 
 pub const WINDOWS: usize = 5;
@@ -84,7 +85,7 @@ pub fn steadiness(timeline: &[Second], from_s: f64, to_s: f64) -> Steadiness {
     if seconds.is_nan() || seconds + CLOCK_SLACK_S < WINDOW_S_MIN * WINDOWS as f64 {
         return Steadiness::TooShort { seconds };
     }
-    let windows = Sums::of(timeline).windows(from_s, to_s);
+    let windows = Sums::of(each_second(timeline)).windows(from_s, to_s);
     if windows.is_steady() { Steadiness::Steady(windows) } else { Steadiness::Unstable(windows) }
 }
 
@@ -92,14 +93,15 @@ pub fn steadiness(timeline: &[Second], from_s: f64, to_s: f64) -> Steadiness {
 /// seconds of another rate in its first window: if they are there, the rate is steady from the change
 /// on. None if the rule holds from no second that leaves enough time.
 pub fn onset(timeline: &[Second], from_s: f64, to_s: f64) -> Option<(f64, Windows)> {
-    let sums = Sums::of(timeline);
-    let starts = timeline.iter().map(|second| second.from_s).filter(|&start_s| start_s >= from_s);
+    let sums = Sums::of(each_second(timeline));
+    let seconds = each_second(timeline);
+    let starts = seconds.map(|second| second.from_s).filter(|&start_s| start_s >= from_s);
     let steady = |start_s: f64| {
         let is_long = to_s - start_s + CLOCK_SLACK_S >= WINDOW_S_MIN * WINDOWS as f64;
         let windows = is_long.then(|| sums.windows(start_s, to_s));
         windows.filter(Windows::is_steady).map(|windows| (start_s, windows))
     };
-    let (start_s, windows) = starts
+    let (start_s, windows) = { starts }
         .take_while(|start_s| to_s - start_s + CLOCK_SLACK_S >= WINDOW_S_MIN * WINDOWS as f64)
         .find_map(steady)?;
     let first = (start_s, start_s + windows.length_s);
@@ -108,9 +110,9 @@ pub fn onset(timeline: &[Second], from_s: f64, to_s: f64) -> Option<(f64, Window
 
 /// The second of the largest change of rate between these, if it is beyond the rule's slope.
 fn change_within(timeline: &[Second], (from_s, to_s): (f64, f64)) -> Option<f64> {
-    let is_within = |second: &&Second| second.from_s >= from_s && second.from_s < to_s;
-    let seconds: Vec<&Second> = timeline.iter().filter(is_within).collect();
-    let rates: Vec<f64> = seconds.iter().map(|second| rate(second)).collect();
+    let is_within = |second: &OneSecond| second.from_s >= from_s && second.from_s < to_s;
+    let seconds: Vec<OneSecond> = each_second(timeline).filter(is_within).collect();
+    let rates: Vec<f64> = seconds.iter().map(OneSecond::operations_rate).collect();
     let (_, after) = change_points::split(&rates)?;
     let (before, begin) = (mean(&rates[..after.start])?, seconds[after.start].from_s);
     let level = mean(&rates[after]).filter(|level| *level > 0.0)?;
@@ -132,12 +134,11 @@ fn slope(values: &[f64]) -> f64 {
 }
 
 /// The seconds whose rate was under half the median, in order.
-pub fn stalls<'a>(seconds: &[&'a Second]) -> Vec<&'a Second> {
-    let judged: Vec<&Second> =
-        seconds.iter().copied().filter(|second| second.length_s >= SECOND_S_MIN).collect();
-    match median(judged.iter().map(|second| rate(second))) {
+pub fn stalls(seconds: &[OneSecond]) -> Vec<OneSecond> {
+    let judged = || seconds.iter().filter(|second| second.length_s() >= SECOND_S_MIN);
+    match lower_median(judged().map(OneSecond::operations_rate)) {
         Some(median) if median >= STALL_MEDIAN_OPS_MIN => {
-            judged.into_iter().filter(|second| rate(second) < median / 2.0).collect()
+            judged().filter(|second| second.operations_rate() < median / 2.0).copied().collect()
         }
         _ => Vec::new(),
     }
@@ -151,55 +152,32 @@ pub struct Stall {
 }
 
 /// Stalled seconds that follow each other, together.
-fn stretches<'a>(stalled: &[&'a Second]) -> Vec<Vec<&'a Second>> {
-    let mut all: Vec<Vec<&Second>> = Vec::new();
-    for second in stalled {
-        let follows =
-            |last: &&Second| (last.from_s + last.length_s - second.from_s).abs() < CLOCK_SLACK_S;
-        match all.last_mut() {
-            Some(stretch) if stretch.last().is_some_and(follows) => stretch.push(second),
-            _ => all.push(vec![second]),
-        }
-    }
-    all
+fn stretches(stalled: &[OneSecond]) -> impl Iterator<Item = &[OneSecond]> {
+    stalled.chunk_by(|last, next| (last.end_s() - next.from_s).abs() < CLOCK_SLACK_S)
 }
 
 /// The longest stretch of stalled seconds; of equal ones the first.
-pub fn longest_stall(stalled: &[&Second]) -> Option<Stall> {
-    let stretches = stretches(stalled).into_iter();
-    let stalls = stretches.filter_map(|stretch| {
-        let seconds = stretch.iter().map(|second| second.length_s).sum();
+pub fn longest_stall(stalled: &[OneSecond]) -> Option<Stall> {
+    let stalls = stretches(stalled).filter_map(|stretch| {
+        let seconds = stretch.iter().map(OneSecond::length_s).sum();
         Some(Stall { from_s: stretch.first()?.from_s, seconds })
     });
     stalls.reduce(|best, next| if next.seconds > best.seconds { next } else { best })
 }
 
 /// The most time that one stretch of stalled seconds lost, compared with seconds of the median rate.
-fn longest_loss(stalled: &[&Second], median: f64) -> f64 {
-    let lost = |second: &&Second| second.length_s * (1.0 - rate(second) / median);
-    let stretches = stretches(stalled).into_iter();
-    stretches.map(|stretch| stretch.iter().map(lost).sum()).fold(0.0, f64::max)
+fn longest_loss(stalled: &[OneSecond], median: f64) -> f64 {
+    let lost = |second: &OneSecond| second.length_s() * (1.0 - second.operations_rate() / median);
+    stretches(stalled).map(|stretch| stretch.iter().map(lost).sum()).fold(0.0, f64::max)
 }
 
 /// The coefficient of variation of the seconds: standard deviation over mean of their rates. None
 /// under two seconds, or without operations.
-pub fn variation(seconds: &[&Second]) -> Option<f64> {
-    let judged = seconds.iter().filter(|second| second.length_s >= SECOND_S_MIN);
-    let rates: Vec<f64> = judged.map(|second| rate(second)).collect();
+pub fn variation(seconds: &[OneSecond]) -> Option<f64> {
+    let judged = seconds.iter().filter(|second| second.length_s() >= SECOND_S_MIN);
+    let rates: Vec<f64> = judged.map(OneSecond::operations_rate).collect();
     let mean = super::estimate::mean(&rates).filter(|mean| *mean > 0.0)?;
     Some(super::estimate::deviation(&rates)? / mean)
-}
-
-/// Operations per second of one second; 0 in no time at all.
-pub fn rate(second: &Second) -> f64 {
-    if second.length_s > 0.0 { second.ops.total as f64 / second.length_s } else { 0.0 }
-}
-
-/// The lower median; None of nothing.
-pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.into_iter().collect();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }
 
 #[cfg(test)]
@@ -314,7 +292,7 @@ mod tests {
         let mut timeline = simulated(0, 4, 0.0, |_| 100.0);
         timeline[0].ops.total = 90;
         timeline[3].ops.total = 110;
-        let all: Vec<&Second> = timeline.iter().collect();
+        let all: Vec<OneSecond> = each_second(&timeline).collect();
         // Deviation of 90, 100, 100, 110 is 8.165.
         assert!((variation(&all).unwrap() - 0.08165).abs() < 1e-5);
         assert_eq!(variation(&all[..1]), None);
@@ -342,23 +320,22 @@ mod tests {
         let mut timeline = simulated(7, 60, 0.1, |_| 1000.0);
         timeline[20].ops.total = 499 / 2;
         timeline[41].ops.total = 0;
-        let all: Vec<&Second> = timeline.iter().collect();
+        let all: Vec<OneSecond> = each_second(&timeline).collect();
         let at: Vec<f64> = stalls(&all).iter().map(|second| second.from_s).collect();
         assert_eq!(at, [20.0, 41.0]);
         assert_eq!(longest_stall(&stalls(&all)), Some(Stall { from_s: 20.0, seconds: 1.0 }));
         assert!(longest_loss(&stalls(&all), 1000.0) > 0.99, "a whole second");
         timeline[41].ops.total = 300;
-        let one: Vec<&Second> = timeline.iter().collect();
+        let one: Vec<OneSecond> = each_second(&timeline).collect();
         assert!(longest_loss(&stalls(&one), 1000.0) < 0.95, "a slow second is no stall");
         timeline[42].ops.total = 450;
-        let two: Vec<&Second> = timeline.iter().collect();
+        let two: Vec<OneSecond> = each_second(&timeline).collect();
         assert!(longest_loss(&stalls(&two), 1000.0) > 1.0, "a stall in two seconds");
         timeline[42].ops.total = 3;
-        let all: Vec<&Second> = timeline.iter().collect();
+        let all: Vec<OneSecond> = each_second(&timeline).collect();
         assert_eq!(longest_stall(&stalls(&all)), Some(Stall { from_s: 41.0, seconds: 2.0 }));
         assert_eq!(longest_stall(&[]), None);
         let scans = simulated(7, 60, 1.0, |_| 3.0);
-        assert!(stalls(&scans.iter().collect::<Vec<_>>()).is_empty());
-        assert_eq!(median([]), None);
+        assert!(stalls(&each_second(&scans).collect::<Vec<_>>()).is_empty());
     }
 }

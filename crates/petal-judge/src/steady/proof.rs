@@ -4,7 +4,7 @@
 
 use super::WINDOWS;
 use super::sums::Sums;
-use petal_record::Second;
+use petal_record::{Second, each_second};
 
 /// Windows are made longer by these factors to find a whole checkpoint cycle in each.
 const LONGER: [f64; 5] = [1.0, 1.5, 2.0, 3.0, 5.0];
@@ -29,13 +29,13 @@ pub fn shortest_s(warm_up_s: f64, window_s: f64) -> f64 {
 
 /// Returns the second from which on a timeline's newest seconds are steady, by these terms; None
 /// while that is not proven. Writes or checkpoints that a database does not count prove nothing.
-pub fn proven(timeline: &[Second], terms: &EndConditions) -> Option<f64> {
-    let last = timeline.last()?;
-    let to_s = last.from_s + last.length_s;
-    if terms.writes && written_bytes(timeline)? < terms.volume_bytes {
+pub fn proven(timeline: [&[Second]; 2], terms: &EndConditions) -> Option<f64> {
+    let all = || timeline.into_iter().flatten();
+    let to_s = all().next_back()?.end_s();
+    if terms.writes && written_bytes(all())? < terms.volume_bytes {
         return None;
     }
-    let sums = Sums::of(timeline);
+    let sums = Sums::of(each_second(all()));
     let begins = LONGER.iter().map(|factor| to_s - terms.window_s * WINDOWS as f64 * factor);
     let mut windows = begins
         .take_while(|from_s| *from_s >= terms.warm_up_s)
@@ -48,8 +48,8 @@ pub fn proven(timeline: &[Second], terms: &EndConditions) -> Option<f64> {
 
 /// Data blocks and log that the database has written, at least: a second without them adds nothing.
 /// None if no second has them.
-pub fn written_bytes(timeline: &[Second]) -> Option<u64> {
-    let reported = timeline.iter().filter_map(|second| {
+pub fn written_bytes<'a>(timeline: impl IntoIterator<Item = &'a Second>) -> Option<u64> {
+    let reported = timeline.into_iter().filter_map(|second| {
         let io = second.io?;
         Some(io.physical_write_bytes? + io.redo_bytes?)
     });
@@ -88,7 +88,7 @@ mod tests {
 
     /// The second at which a run like this would end.
     fn ends_at(seconds: &[Second], terms: &EndConditions) -> Option<usize> {
-        (1..=seconds.len()).find(|&now| proven(&seconds[..now], terms).is_some())
+        (1..=seconds.len()).find(|&now| proven([&seconds[..now], &[]], terms).is_some())
     }
 
     #[test]
@@ -96,7 +96,7 @@ mod tests {
         let flat = timeline(&[1000; 900], 20);
         assert_eq!(ends_at(&flat, &READS), Some(300));
         assert_eq!(ends_at(&flat, &EndConditions { warm_up_s: 60.0, ..READS }), Some(360));
-        assert_eq!(proven(&flat[..300], &READS), Some(0.0));
+        assert_eq!(proven([&flat[..300], &[]], &READS), Some(0.0));
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
         let end = ends_at(&timeline(&rates, 20), &writes).unwrap();
         assert!((1780..=1800).contains(&end), "{end}");
         let reads = EndConditions { writes: false, ..writes };
-        assert_eq!(proven(&timeline(&rates, 20)[..1560], &reads), None);
+        assert_eq!(proven([&timeline(&rates, 20)[..1560], &[]], &reads), None);
     }
 
     #[test]

@@ -2,34 +2,31 @@
 //! sought over every second of hours.
 
 use super::{WINDOWS, Windows};
-use petal_record::Second;
+use petal_record::{OneSecond, SecondAmount};
 
 /// Sums of the seconds before each position.
 pub(super) struct Sums {
     /// The middle of each second.
     middles_s: Vec<f64>,
-    ops: Vec<u64>,
+    ops: Vec<f64>,
     time_s: Vec<f64>,
     /// None if no second knows them; a second that does not know adds none.
     checkpoints: Option<Vec<u64>>,
 }
 
 impl Sums {
-    pub fn of(timeline: &[Second]) -> Self {
-        let mut sums = Self {
-            middles_s: Vec::with_capacity(timeline.len()),
-            ops: vec![0],
-            time_s: vec![0.0],
-            checkpoints: None,
-        };
-        let is_known = timeline.iter().any(|second| second.checkpoints.is_some());
+    pub fn of(seconds: impl Iterator<Item = OneSecond>) -> Self {
+        let mut sums =
+            Self { middles_s: Vec::new(), ops: vec![0.0], time_s: vec![0.0], checkpoints: None };
         let mut ended = vec![0];
-        let (mut ops, mut time_s, mut checkpoints) = (0, 0.0, 0);
-        for second in timeline {
-            ops += second.ops.total;
-            time_s += second.length_s;
-            checkpoints += second.checkpoints.unwrap_or(0);
-            sums.middles_s.push(second.from_s + second.length_s / 2.0);
+        let (mut is_known, mut ops, mut time_s, mut checkpoints) = (false, 0.0, 0.0, 0);
+        for second in seconds {
+            let ended_here = second.amount(SecondAmount::Checkpoints);
+            is_known |= ended_here.is_some();
+            ops += second.amount(SecondAmount::Operations).unwrap_or(0.0);
+            time_s += second.length_s();
+            checkpoints += ended_here.unwrap_or(0.0) as u64;
+            sums.middles_s.push(second.from_s + second.length_s() / 2.0);
             sums.ops.push(ops);
             sums.time_s.push(time_s);
             ended.push(checkpoints);
@@ -67,7 +64,7 @@ impl Sums {
             let to = self.position(from_s + length_s * (window + 1) as f64).max(from);
             let time_s = self.time_s[to] - self.time_s[from];
             let ops = self.ops[to] - self.ops[from];
-            *rate = if time_s > 0.0 { ops as f64 / time_s } else { 0.0 };
+            *rate = if time_s > 0.0 { ops / time_s } else { 0.0 };
             if let Some((counts, ended)) = checkpoints.as_mut().zip(self.checkpoints.as_ref()) {
                 counts[window] = ended[to] - ended[from];
             }

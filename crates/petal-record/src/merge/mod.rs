@@ -91,7 +91,7 @@ pub fn merge(folders: &[PathBuf], into: &RecordFolder) -> Result<Run, RecordErro
 
 fn read(folder: &Path) -> Result<HostRecord, RecordError> {
     let refused = |why: String| RecordError::Share { path: folder.to_owned(), why };
-    let run = super::load(folder)?;
+    let run = super::load_each_second(folder)?;
     if run.is_still_running() {
         return Err(refused("petal is still at work on it; merge when it has ended".to_owned()));
     }

@@ -27,7 +27,7 @@ impl MergedSeconds {
     pub fn add(&mut self, seconds: &[Second], share: &HostShare) {
         let is_new_machine = self.machines.insert(share.machine());
         if share.counts_database {
-            self.counted_s.push(seconds.last().map_or(0.0, end_s));
+            self.counted_s.push(seconds.last().map_or(0.0, Second::end_s));
         }
         for (at, second) in seconds.iter().cloned().enumerate() {
             let counted = if share.counts_database { second.io } else { None };
@@ -62,15 +62,11 @@ impl MergedSeconds {
     pub fn into_timeline(self) -> Vec<Second> {
         let Self { mut timeline, counted_s, .. } = self;
         if let [until_s] = counted_s[..] {
-            let after = timeline.iter_mut().filter(|row| end_s(row) > until_s + SLACK_S);
+            let after = timeline.iter_mut().filter(|row| row.end_s() > until_s + SLACK_S);
             after.for_each(|row| (row.io, row.device) = (None, None));
         }
         timeline
     }
-}
-
-fn end_s(row: &Second) -> f64 {
-    row.from_s + row.length_s
 }
 
 fn add_known<T>(ours: Option<T>, theirs: Option<T>, plus: impl Fn(T, T) -> T) -> Option<T> {

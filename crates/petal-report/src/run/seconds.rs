@@ -7,48 +7,63 @@ use super::super::numbers::{UNKNOWN, decimal, micros, or_dash, percent, rate, wh
 use super::super::table::Table;
 use super::Facts;
 use petal_record::counters::CommonCounter;
-use petal_record::{IoLatency, PerSecond, Run, Second, Steady};
+use petal_record::{
+    IoLatency, OneSecond, PerSecond, Run, Second, SecondAmount, Steady, each_second,
+};
 
 /// Shortest second that is compared; a shorter interval at the end is left out.
 pub(crate) const SECOND_S_MIN: f64 = 0.5;
 
-/// A figure of one second; None if unknown.
+/// A figure of a row of seconds; None if unknown.
 pub(crate) type SecondFigure<'a> = Box<dyn Fn(&Second) -> Option<f64> + 'a>;
 
 /// The lowest, middle and highest second of each figure.
 pub(crate) fn extremes(run: &Run) -> Table {
-    let rate_of = |count: fn(&Second) -> Option<u64>, unit: f64| -> SecondFigure<'_> {
-        Box::new(move |second| Some(count(second)? as f64 / second.length_s / unit))
+    let rate_of = |amount: SecondAmount, unit: f64| -> OneSecondFigure {
+        Box::new(move |second| Some(second.rate(amount)? / unit))
     };
-    let mut figures: Vec<(String, SecondFigure<'_>)> = vec![
-        ("operations/s".into(), rate_of(|s| Some(s.ops.total), 1.0)),
-        ("PIOPS read".into(), rate_of(|s| s.io?.physical_read_requests, 1.0)),
-        ("PIOPS write".into(), rate_of(|s| s.io?.physical_write_requests, 1.0)),
-        ("redo MB/s".into(), rate_of(|s| s.io?.redo_bytes, 1e6)),
-        ("device read MB/s".into(), rate_of(|s| Some(s.device?.read_bytes), 1e6)),
-        ("device write MB/s".into(), rate_of(|s| Some(s.device?.write_bytes), 1e6)),
-        ("processors idle %".into(), Box::new(|s| Some(s.cpu?.idle))),
+    let mut figures: Vec<(String, OneSecondFigure)> = vec![
+        ("operations/s".into(), rate_of(SecondAmount::Operations, 1.0)),
+        ("PIOPS read".into(), rate_of(SecondAmount::Reads, 1.0)),
+        ("PIOPS write".into(), rate_of(SecondAmount::Writes, 1.0)),
+        ("redo MB/s".into(), rate_of(SecondAmount::RedoBytes, 1e6)),
+        ("device read MB/s".into(), rate_of(SecondAmount::DeviceReadBytes, 1e6)),
+        ("device write MB/s".into(), rate_of(SecondAmount::DeviceWriteBytes, 1e6)),
+        ("processors idle %".into(), Box::new(|second| second.amount(SecondAmount::Idle))),
     ];
-    let latencies = run.summary.latency_us.keys().map(|kind| slowest(run, kind));
-    figures.extend(latencies.map(|(name, figure)| (format!("{name} us"), figure)));
+    for kind in run.summary.latency_us.keys() {
+        let place = usize::from(!has_p99(run, kind));
+        let name = format!("{kind} {} us", SLOWEST[place]);
+        figures.push((name, Box::new(move |second| second.slowest_us(kind)[place])));
+    }
+    let seconds: Vec<OneSecond> = each_second(&run.details.timeline).collect();
     let rows = figures.iter();
-    let rows = rows.map(|(name, figure)| extreme_cells(name, figure, &run.details.timeline));
+    let rows = rows.map(|(name, figure)| extreme_cells(name, figure, &seconds));
     Table::of_figures(" | min | at s | median | max | at s | seconds").with_rows(rows)
 }
 
 /// The p99 of each second, or its slowest operation if no second has enough operations for a p99.
 pub(crate) fn slowest<'a>(run: &Run, kind: &'a String) -> (String, SecondFigure<'a>) {
-    let p99 = move |second: &Second| second.latency_us.get(kind)?.p99;
-    match run.details.timeline.iter().any(|second| p99(second).is_some()) {
-        true => (format!("{kind} p99"), Box::new(p99)),
-        false => (format!("{kind} slowest"), Box::new(move |s| s.latency_us.get(kind)?.max)),
+    let [p99, slowest] = SLOWEST.map(|figure| format!("{kind} {figure}"));
+    match has_p99(run, kind) {
+        true => (p99, Box::new(move |second| second.latency_us.get(kind)?.p99)),
+        false => (slowest, Box::new(move |second| second.latency_us.get(kind)?.max)),
     }
 }
 
-fn extreme_cells(name: &str, figure: &SecondFigure<'_>, timeline: &[Second]) -> [String; 7] {
-    let mut values: Vec<(f64, f64)> = timeline
+const SLOWEST: [&str; 2] = ["p99", "slowest"];
+
+fn has_p99(run: &Run, kind: &str) -> bool {
+    let p99 = |second: &Second| second.latency_us.get(kind)?.p99;
+    run.details.timeline.iter().any(|second| p99(second).is_some())
+}
+
+type OneSecondFigure<'a> = Box<dyn Fn(&OneSecond) -> Option<f64> + 'a>;
+
+fn extreme_cells(name: &str, figure: &OneSecondFigure<'_>, seconds: &[OneSecond]) -> [String; 7] {
+    let mut values: Vec<(f64, f64)> = seconds
         .iter()
-        .filter(|second| second.length_s >= SECOND_S_MIN)
+        .filter(|second| second.length_s() >= SECOND_S_MIN)
         .filter_map(|second| Some((figure(second)?, second.from_s)))
         .collect();
     values.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));

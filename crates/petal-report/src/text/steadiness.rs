@@ -8,13 +8,14 @@ use petal_judge::steady::{
     Steadiness, WINDOW_S_MIN, WINDOWS, Windows, fall_of, fall_words, longest_stall, onset, stalls,
     steadiness, variation, window,
 };
-use petal_record::{Run, figures};
+use petal_record::{OneSecond, Run, each_second, figures};
 
 pub(super) fn render(out: &mut String, run: &Run) {
     section(out, "steadiness", "petal's operations per second");
     let (from_s, to_s) = window(run);
     let timeline = &run.details.timeline;
-    let seconds = figures::seconds_within(timeline, from_s, to_s);
+    let rows = figures::seconds_within(timeline, from_s, to_s);
+    let seconds: Vec<OneSecond> = each_second(rows.iter().copied()).collect();
     fact(
         out,
         "judged",
@@ -50,7 +51,7 @@ pub(super) fn render(out: &mut String, run: &Run) {
                 )
             });
             fact(out, "steady from", &reported);
-            if let Some(fall) = fall_of(run, &seconds) {
+            if let Some(fall) = fall_of(run, &rows) {
                 fact(out, "fall", &fall_words(&fall));
             }
         }

@@ -5,7 +5,7 @@ use super::super::super::distinct;
 use super::super::super::numbers::{decimal, whole};
 use super::{ChartPiece, TimeAxis};
 use crate::table::Table;
-use petal_record::{Finding, Run, Second};
+use petal_record::{Finding, Run, SecondAmount, each_second};
 
 /// Largest number of events that every chart marks; more are marked in their lane alone.
 const MARKED_MAX: usize = 40;
@@ -50,9 +50,9 @@ const STEADY: Color = Color::Series(2);
 /// The lanes that have anything, up to the charts' last second.
 pub(super) fn lanes(run: &Run, until_s: f64) -> Vec<Lane> {
     let timeline = &run.details.timeline;
-    let seconds = |is: fn(&Second) -> bool| -> Vec<(f64, f64)> {
-        let those = timeline.iter().filter(|second| is(second));
-        those.map(|second| (second.from_s, second.from_s + second.length_s)).collect()
+    let seconds = |amount: SecondAmount| -> Vec<(f64, f64)> {
+        let those = each_second(timeline).filter(|second| second.amount(amount) > Some(0.0));
+        those.map(|second| (second.from_s, second.end_s())).collect()
     };
     let window = run.summary.steady.as_ref().map(|steady| (steady.from_s, steady.to_s));
     let lost = run.summary.sessions_lost.iter().map(|lost| (lost.at_s, lost.at_s + 1.0));
@@ -68,14 +68,10 @@ pub(super) fn lanes(run: &Run, until_s: f64) -> Vec<Lane> {
         ),
         Lane::state("counted window", STEADY, window.into_iter().collect()),
         Lane::state("experiments", Color::Series(5), experiments.into_iter().collect()),
-        Lane::events("checkpoints", Color::Series(4), seconds(|s| s.checkpoints.unwrap_or(0) > 0)),
-        Lane::events("vacuums", Color::Series(6), seconds(|s| s.vacuums.unwrap_or(0) > 0)),
-        Lane::events(
-            "log switches",
-            Color::Series(7),
-            seconds(|s| s.log_switches.unwrap_or(0) > 0),
-        ),
-        Lane::events("errors", Color::Series(1), seconds(|s| s.errors > 0)),
+        Lane::events("checkpoints", Color::Series(4), seconds(SecondAmount::Checkpoints)),
+        Lane::events("vacuums", Color::Series(6), seconds(SecondAmount::Vacuums)),
+        Lane::events("log switches", Color::Series(7), seconds(SecondAmount::LogSwitches)),
+        Lane::events("errors", Color::Series(1), seconds(SecondAmount::Errors)),
         Lane::events("sessions lost", Color::Series(1), lost.collect()),
         Lane::events("petal stopped", Color::Series(5), suspended.collect()),
     ];

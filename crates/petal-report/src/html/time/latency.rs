@@ -10,8 +10,8 @@ use super::{ChartPiece, PERCENTILES, TimeAxis, known_runs};
 use crate::table::Table;
 use petal_host::histogram::LatencySummary;
 use petal_host::os::requests::RequestKind;
-use petal_judge::steady::median;
 use petal_record::Second;
+use petal_record::figures::lower_median;
 use petal_record::latency_log::{Spread, step_of};
 
 const HEIGHT: f64 = 250.0;
@@ -28,7 +28,7 @@ struct ChartPercentiles {
 /// The percentiles of a piece from those of its seconds.
 fn percentiles(seconds: &[LatencySummary]) -> Option<ChartPercentiles> {
     type Pick = fn(&LatencySummary) -> Option<f64>;
-    let middle = |pick: Pick| median(seconds.iter().filter_map(pick));
+    let middle = |pick: Pick| lower_median(seconds.iter().filter_map(pick));
     let worst = |pick: Pick| seconds.iter().filter_map(pick).reduce(f64::max);
     Some(ChartPercentiles {
         p50: middle(|latency| latency.p50),

@@ -14,10 +14,10 @@ pub(super) mod waterfall;
 use super::super::charts::{Chart, ChartFrame, ChartUse, Color, Plot, PlotAxis, Scale};
 use super::super::run::seconds::SECOND_S_MIN;
 use events::Lane;
-use petal_host::numbers::whole;
+use petal_host::numbers::decimal;
 use petal_host::os::requests::RequestKind;
 use petal_record::latency_log::Spreads;
-use petal_record::{Run, Second};
+use petal_record::{OneSecond, Run, Second};
 
 /// Pieces of a chart at most.
 const PIECES_MAX: usize = 180;
@@ -40,6 +40,10 @@ impl ChartPiece<'_> {
         self.seconds.last().map_or(0.0, |second| second.from_s + second.length_s)
     }
 
+    fn is_joined(&self) -> bool {
+        self.seconds.iter().any(|row| !row.joined.is_empty())
+    }
+
     fn middle_s(&self) -> f64 {
         (self.begin_s() + self.end_s()) / 2.0
     }
@@ -51,8 +55,20 @@ fn pieces(timeline: &[Second]) -> Vec<ChartPiece<'_>> {
         Some((last, before)) if last.length_s < SECOND_S_MIN => before,
         _ => timeline,
     };
-    let length = whole.len().div_ceil(PIECES_MAX).max(1);
-    whole.chunks(length).map(|seconds| ChartPiece { seconds }).collect()
+    let begin_s = whole.first().map_or(0.0, |first| first.from_s);
+    let number = |row: &Second| {
+        let middle_s = row.from_s + row.length_s / 2.0 - begin_s;
+        (middle_s / piece_s(whole)) as usize
+    };
+    let chunks = whole.chunk_by(|before, after| number(before) == number(after));
+    chunks.map(|seconds| ChartPiece { seconds }).collect()
+}
+
+/// Length of a piece, in whole seconds.
+fn piece_s(timeline: &[Second]) -> f64 {
+    let ends = timeline.first().zip(timeline.last());
+    let length_s = ends.map_or(0.0, |(first, last)| last.end_s() - first.from_s);
+    (length_s.round() / PIECES_MAX as f64).ceil().max(1.0)
 }
 
 /// Mean, least and most of a figure in one piece; None if a second lacks it.
@@ -63,20 +79,23 @@ struct ChartRange {
     most: f64,
 }
 
-/// Computes a level: `amount` is the quantity in a second, divided by `per`: the second's length,
-/// or a count.
+/// Computes a level: `amount` is the quantity in a row, divided by `per`: the row's length, or a count.
+/// `of_each` are the rates of the seconds of a row, if it knows them.
 fn level(
     piece: &ChartPiece<'_>,
     amount: impl Fn(&Second) -> Option<f64>,
     per: impl Fn(&Second) -> Option<f64>,
+    of_each: impl Fn(&OneSecond) -> Option<f64>,
 ) -> Option<ChartRange> {
     let mut sum = (0.0, 0.0);
     let (mut least, mut most) = (f64::MAX, f64::MIN);
-    for second in piece.seconds {
-        let (amount, per) = (amount(second)?, per(second)?);
+    for row in piece.seconds {
+        let (amount, per) = (amount(row)?, per(row)?);
         if per > 0.0 {
             sum = (sum.0 + amount, sum.1 + per);
-            (least, most) = (least.min(amount / per), most.max(amount / per));
+            for rate in row.joined.iter().filter_map(&of_each).chain([amount / per]) {
+                (least, most) = (least.min(rate), most.max(rate));
+            }
         }
     }
     (sum.1 > 0.0).then(|| ChartRange { mean: sum.0 / sum.1, least, most })
@@ -133,9 +152,9 @@ impl TimeAxis<'_> {
 
     /// Returns the part of a chart's note about its pieces.
     fn note(&self, what: &str) -> String {
-        match self.pieces.first().map_or(1, |piece| piece.seconds.len()) {
-            1 => String::new(),
-            seconds => format!(" Drawn in pieces of {} s: {what}.", whole(seconds as u64)),
+        match piece_s(&self.run.details.timeline) {
+            1.0 => String::new(),
+            seconds => format!(" Drawn in pieces of {} s: {what}.", decimal(seconds, 0)),
         }
     }
 
@@ -197,13 +216,14 @@ mod tests {
     fn pieces_keep_the_least_and_the_most_and_every_second() {
         let minute = fixture::timeline(60);
         let mut timeline: Vec<Second> = minute.iter().cycle().take(3600).cloned().collect();
+        (0_u32..).zip(&mut timeline).for_each(|(at, second)| second.from_s = f64::from(at));
         timeline[1234].ops.total = 7;
         let pieces = pieces(&timeline);
         assert!(pieces.len() <= PIECES_MAX);
         assert_eq!(pieces.iter().map(|piece| piece.seconds.len()).sum::<usize>(), 3600);
         let amount = |second: &Second| Some(second.ops.total as f64);
         let levels: Vec<ChartRange> =
-            pieces.iter().filter_map(|piece| level(piece, amount, length)).collect();
+            pieces.iter().filter_map(|piece| level(piece, amount, length, |_| None)).collect();
         let least = levels.iter().map(|level| level.least).fold(f64::MAX, f64::min);
         assert_eq!(least, 7.0);
         assert!(levels.iter().all(|level| level.least <= level.mean && level.mean <= level.most));

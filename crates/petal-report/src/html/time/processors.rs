@@ -22,7 +22,7 @@ pub(super) fn parts(axis: &TimeAxis<'_>) -> Option<Chart> {
             let mut levels = [0.0; 4];
             for (share, (_, _, pick)) in levels.iter_mut().zip(&parts) {
                 let amount = |second: &Second| Some(pick(&second.cpu?) * second.length_s);
-                *share = level(piece, amount, length)?.mean;
+                *share = level(piece, amount, length, |_| None)?.mean;
             }
             Some(levels)
         })

@@ -6,18 +6,26 @@ use super::super::super::run::seconds::SecondFigure;
 use super::super::super::sources;
 use super::{ChartPiece, ChartRange, HEIGHT, TimeAxis, dashed, known_runs, length, level};
 use crate::table::Table;
-use petal_record::{Rows, Second};
+use petal_record::{OneSecond, Rows, Second, SecondAmount};
 
 /// A line of a chart of rates: its name, the amount in a second, and its divisor.
 struct Rate<'a> {
     name: String,
     amount: SecondFigure<'a>,
     per: fn(&Second) -> Option<f64>,
+    /// The same amount of each second of a row, and its unit.
+    of_each: Option<(SecondAmount, f64)>,
 }
 
 impl<'a> Rate<'a> {
     fn each_second(name: &str, amount: impl Fn(&Second) -> Option<f64> + 'a) -> Self {
-        Self { name: name.to_owned(), amount: Box::new(amount), per: length }
+        Self { name: name.to_owned(), amount: Box::new(amount), per: length, of_each: None }
+    }
+
+    /// The rate of an amount that outlives its second.
+    fn of(name: &str, kept: SecondAmount, unit: f64) -> Self {
+        let amount = move |row: &Second| Some(kept.of(row)? / unit);
+        Self { of_each: Some((kept, unit)), ..Self::each_second(name, amount) }
     }
 }
 
@@ -36,45 +44,36 @@ const BY_LAYER: &str = "Asked: the rows of the operations that ended, a block ea
 
 pub(super) fn reads_by_layer(axis: &TimeAxis<'_>) -> Option<Chart> {
     let titles = ("reads", "Reads on every layer over time", "MB read per second");
-    let device = |s: &Second| megabytes(Some(s.device?.read_bytes));
-    by_layer(axis, titles, Rows::total, |s| megabytes(s.io?.physical_read_bytes), device, None)
+    let (physical, device) = (SecondAmount::ReadBytes, SecondAmount::DeviceReadBytes);
+    by_layer(axis, titles, Rows::total, [physical, device], None)
 }
 
 /// None if nothing changes a block: there is nothing to compare.
 pub(super) fn writes_by_layer(axis: &TimeAxis<'_>) -> Option<Chart> {
     let titles = ("writes", "Writes on every layer over time", "MB written per second");
-    let (asked, device) =
-        (|rows: &Rows| rows.update, |s: &Second| megabytes(Some(s.device?.write_bytes)));
-    let log: LayerFigure = |s| megabytes(s.io?.redo_bytes);
-    let physical: LayerFigure = |s| megabytes(s.io?.physical_write_bytes);
+    let layers = [SecondAmount::WriteBytes, SecondAmount::DeviceWriteBytes];
+    let log = Some(SecondAmount::RedoBytes);
     let has_writes = axis.run.summary.rows.update > 0;
-    has_writes.then(|| by_layer(axis, titles, asked, physical, device, Some(log))).flatten()
+    has_writes.then(|| by_layer(axis, titles, |rows| rows.update, layers, log)).flatten()
 }
-
-type LayerFigure = fn(&Second) -> Option<f64>;
 
 /// The megabytes of each layer, one below the other.
 fn by_layer(
     axis: &TimeAxis<'_>,
     (id, title, y): (&str, &str, &str),
     asked: fn(&Rows) -> u64,
-    physical: LayerFigure,
-    device: LayerFigure,
-    log: Option<LayerFigure>,
+    [physical, device]: [SecondAmount; 2],
+    log: Option<SecondAmount>,
 ) -> Option<Chart> {
     let block = axis.run.summary.target.block_size as f64 / 1e6;
     let above = sources::of(axis.run).name;
     let mut rates = vec![
         Rate::each_second("asked by petal", move |s| Some(asked(&s.rows_asked?) as f64 * block)),
-        Rate::each_second(&format!("{above}, physical"), physical),
-        Rate::each_second(&device_name(axis), device),
+        Rate::of(&format!("{above}, physical"), physical, 1e6),
+        Rate::of(&device_name(axis), device, 1e6),
     ];
-    rates.extend(log.map(|log| Rate::each_second(&format!("{above}, log"), log)));
+    rates.extend(log.map(|log| Rate::of(&format!("{above}, log"), log, 1e6)));
     chart_of_rates(axis, &ChartTitles { id, title, y, note: BY_LAYER, color: 0 }, rates)
-}
-
-fn megabytes(bytes: Option<u64>) -> Option<f64> {
-    bytes.map(|bytes| bytes as f64 / 1e6)
 }
 
 fn device_name(axis: &TimeAxis<'_>) -> String {
@@ -83,8 +82,8 @@ fn device_name(axis: &TimeAxis<'_>) -> String {
 
 pub(super) fn io(axis: &TimeAxis<'_>) -> Option<Chart> {
     let rates = vec![
-        Rate::each_second("reads", |s| Some(s.io?.physical_read_requests? as f64)),
-        Rate::each_second("writes", |s| Some(s.io?.physical_write_requests? as f64)),
+        Rate::of("reads", SecondAmount::Reads, 1.0),
+        Rate::of("writes", SecondAmount::Writes, 1.0),
     ];
     let whose = axis.run.reported_by();
     let y = &format!("PIOPS: physical requests per second ({whose})");
@@ -101,7 +100,7 @@ pub(super) fn operations(axis: &TimeAxis<'_>) -> Option<Chart> {
         note: "Operations that ended in each second, errors not among them.",
         color: 2,
     };
-    let rate = Rate::each_second("operations", |second| Some(second.ops.total as f64));
+    let rate = Rate::of("operations", SecondAmount::Operations, 1.0);
     chart_of_rates(axis, &titles, vec![rate])
 }
 
@@ -111,11 +110,13 @@ pub(super) fn device_wait(axis: &TimeAxis<'_>) -> Option<Chart> {
             name: "read".to_owned(),
             amount: Box::new(|second| Some(second.device?.read_ms as f64 * 1000.0)),
             per: |second| Some(second.device?.read_requests as f64),
+            of_each: None,
         },
         Rate {
             name: "write".to_owned(),
             amount: Box::new(|second| Some(second.device?.write_ms as f64 * 1000.0)),
             per: |second| Some(second.device?.write_requests as f64),
+            of_each: None,
         },
     ];
     let titles = ChartTitles {
@@ -136,7 +137,9 @@ fn chart_of_rates(
 ) -> Option<Chart> {
     let pieces = &axis.pieces;
     let levels = |rate: Rate<'_>| {
-        let levels = pieces.iter().map(|piece| level(piece, &rate.amount, rate.per));
+        let of_each =
+            |one: &OneSecond| rate.of_each.and_then(|(kept, unit)| Some(one.rate(kept)? / unit));
+        let levels = pieces.iter().map(|piece| level(piece, &rate.amount, rate.per, of_each));
         (rate.name, levels.collect::<Vec<Option<ChartRange>>>())
     };
     let lines = rates.into_iter().map(levels);
@@ -144,7 +147,7 @@ fn chart_of_rates(
         lines.filter(|(_, levels)| levels.iter().any(Option::is_some)).unzip();
     let known = || levels.iter().flatten().flatten();
     known().next()?;
-    let is_pieced = pieces.iter().any(|piece| piece.seconds.len() > 1);
+    let is_pieced = pieces.iter().any(|piece| piece.seconds.len() > 1 || piece.is_joined());
     let color = |number: usize| Color::Series(titles.color + number);
     let names = || all_names.iter().map(String::as_str);
     let description = described(titles.y, names().zip(&levels));
