@@ -143,7 +143,7 @@ pub enum Validity {
 }
 
 /// The work that the settings asked for, with the data and the cache that they meet.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AskedFor {
     /// Reads from storage: the database's cache cannot hold the data.
@@ -209,11 +209,6 @@ impl Tested {
 impl Verdict {
     pub fn is_valid(&self) -> bool {
         self.validity == Validity::Valid
-    }
-
-    /// Whether its physical reads and writes may be quoted, and compared with those of others.
-    pub fn has_storage_figures(&self) -> bool {
-        self.is_valid()
     }
 
     /// The verdict with its reason.

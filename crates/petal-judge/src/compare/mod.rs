@@ -233,9 +233,13 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
     notes.extend(unmatched);
     notes.extend(notes::of(&sides, &matched, &compared));
     let effects = worth::effects(&sides);
+    let judged = sides.iter().enumerate().map(|(at, side)| {
+        let runs = matched.iter().flat_map(|cell| cell.sides[at].iter().copied());
+        ComparedSide { observations: runs.cloned().collect(), ..side.clone() }
+    });
     Ok(Comparison {
         format: FORMAT.to_owned(),
-        verdict: verdict::of(&sides),
+        verdict: verdict::of(&judged.collect::<Vec<_>>()),
         sides: sides.iter().map(summary).collect(),
         effects: effects.iter().map(worth::FoundEffect::with_id).collect(),
         caveats: effects.iter().map(worth::FoundEffect::sentence).collect(),

@@ -742,12 +742,26 @@ fn processors_limit_the_runs_whose_verdict_says_so_and_the_others_are_compared()
                  runs), new (4 of 4 runs).";
     assert_eq!(all.caveats, [first]);
     let one = compared([Device; 4], [Device, Device, Device, SharedProcessors]);
-    let effect = "processor-bound: new (1 of 4 runs): processors limited one side";
-    assert!(one.effects[0].starts_with(effect), "{:?}", one.effects);
+    assert_eq!((one.effects.len(), &one.verdict), (0, &None), "the others are compared");
     let values = |comparison: &Comparison| {
         comparison.cells[0].figures[0].sides[1].as_ref().unwrap().values.len()
     };
     assert_eq!((values(&one), values(&seen)), (3, 4));
     let note = "left-out: all: 1 run; others' work on the processors limited them";
     assert!(one.notes.iter().any(|it| it.starts_with(note)), "{:?}", one.notes);
+    // A cell of such runs alone is no result, and nothing is compared with it.
+    let whole = |a, b| {
+        let found = compared(a, b);
+        let figure = &found.cells[0].figures[0];
+        assert_eq!((figure.changes[0].as_ref(), figure.is_struck_out), (None, true));
+        (found.verdict.unwrap().words, found.wholes.len())
+    };
+    let (words, wholes) = whole([Device; 4], [SharedProcessors; 4]);
+    let first =
+        "The sides test different things: old: storage; new: processors that others use, too.";
+    assert!(words.starts_with(first) && wholes == 0, "{words}");
+    let (words, _) = whole([SharedProcessors; 4], [SharedProcessors; 4]);
+    let first =
+        "Not a storage test: others' work on the processors limited every side: old (other-load";
+    assert!(words.starts_with(first), "{words}");
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::ComparedSide;
 use crate::by_key;
-use crate::verdict::not_storage;
+use crate::verdict::{OTHER_LOAD, not_storage};
 use petal_host::numbers::counted;
 use petal_record::headline::{AskedFor, Tested};
 use petal_record::observation::Observation;
@@ -163,18 +163,22 @@ fn of_caches(sides: &[ComparedSide]) -> Option<ComparisonVerdict> {
     };
     let found: Vec<String> = sides.iter().filter_map(of_side).collect();
     let all = || sides.iter().flat_map(|side| &side.observations);
+    let of_others = || all().filter_map(not_storage).map(|id| id == OTHER_LOAD);
+    let cause = match (of_others().any(|it| it), of_others().all(|it| it)) {
+        (_, true) => "others' work on the processors limited",
+        (true, _) => "caches or others' work decided",
+        (false, _) => "a cache served the reads of",
+    };
     let which = match found.len() {
         0 => return None,
-        _ if all().all(|seen| not_storage(seen).is_some()) => {
-            "a cache served the reads of every side"
-        }
-        count if count == sides.len() => "a cache served the reads of some runs",
-        _ => "a cache served the reads of some sides only, and the difference is one of caches",
+        _ if all().all(|seen| not_storage(seen).is_some()) => "every side",
+        count if count == sides.len() => "some runs",
+        _ => "some sides only, and the difference is one of caches",
     };
     let mut next = all().filter(|seen| not_storage(seen).is_some()).filter_map(next_of);
     Some(ComparisonVerdict {
         words: format!(
-            "Not a storage test: {which}: {}. PIOPS, operations and their times are not compared.",
+            "Not a storage test: {cause} {which}: {}. PIOPS, operations and their times are not compared.",
             found.join("; ")
         ),
         next: next.next().unwrap_or_default(),

@@ -102,9 +102,7 @@ fn is_of(seen: &Observation, id: &str) -> bool {
         Some(headline) if id == "processor-bound" => {
             let is_alone = headline.limited_by.shared_with.is_none();
             let tested = headline.verdict.tested;
-            has_finding
-                && is_alone
-                && matches!(tested, Tested::Processors | Tested::SharedProcessors | Tested::Petal)
+            has_finding && is_alone && matches!(tested, Tested::Processors | Tested::Petal)
         }
         _ => has_finding,
     }

@@ -2,6 +2,7 @@
 
 use super::LineReading;
 use crate::by_key;
+use crate::verdict::not_storage;
 use petal_record::Run;
 use petal_record::observation::{Observation, metric};
 use petal_record::sweep::{CellRun, SweepCell, SweepPlan, Swept};
@@ -19,14 +20,14 @@ pub struct CellReading {
 }
 
 impl CellReading {
-    /// A run that measured nothing.
+    /// A run without a result.
     pub fn failed(cell: CellRun) -> Self {
         Self { cell, load: None, power: None, latency_share: None }
     }
 
     pub fn of_run(cell: CellRun, run: &Run, design: &Design) -> Self {
         let seen = Observation::of_run("", Vec::new(), run);
-        if seen.why_unusable().is_some() {
+        if seen.why_unusable().is_some() || not_storage(&seen).is_some() {
             return Self::failed(cell);
         }
         let load = seen.metric(metric::PIOPS).or_else(|| seen.metric(metric::OPS));

@@ -273,16 +273,6 @@ impl Petals {
         }
         self
     }
-
-    /// Returns the line with the highest peak, and the point of that peak.
-    pub fn highest_peak(&self) -> Option<(&PetalLine, &Point)> {
-        let peaks = self.lines.iter().filter_map(|line| {
-            let point = line.points.get(line.peak?)?;
-            Some((line, point, point.load(line.asked_for)?.mean))
-        });
-        let highest = peaks.max_by(|a, b| a.2.total_cmp(&b.2));
-        highest.map(|(line, point, _)| (line, point))
-    }
 }
 
 impl Point {

@@ -636,7 +636,7 @@ fn points_that_are_no_storage_test_make_no_peak_knee_plateau_or_price() {
     let line = &petals.lines[0];
     assert_eq!((line.peak, line.struck_out, line.knee), (Some(0), None, None), "the only result");
     let verdict = petals.verdict.unwrap().words;
-    assert_eq!(verdict, "not a storage test in all of 4 cells: cached-by-os in 3 cells");
+    assert_eq!(verdict, "3 of 4 cells not a storage test: cached-by-os in 3 cells");
     runs[0].warnings.push("cached-by-storage".into());
     for run in &mut runs {
         run.warnings.push("cached-by-os".into());
@@ -688,8 +688,34 @@ fn a_point_is_made_of_tests_of_the_same_thing_and_counts_the_others() {
     let note = petals.notes.iter().find(|note| note.starts_with("left-out: ")).unwrap();
     assert!(note.contains("1 of 3 runs with 4 sessions: others' work"), "{note}");
     assert_eq!(petals.next, "petal run again", "also after a valid sweep");
-    // A cell of such runs alone keeps them: its verdict says what they are.
-    let petals = Petals::of(&runs[1..2]);
-    let point = &petals.lines[0].points[0];
-    assert_eq!((point.sources.len(), point.left_out), (1, 0));
+    // A cell of such runs alone keeps them and is no result, however high it is.
+    let mut alone = tested(90_000.0, 4, SharedProcessors);
+    alone.factors[0].1 = "8".to_owned();
+    let petals = Petals::of(&[&runs[..], &[alone.clone()]].concat());
+    let line = &petals.lines[0];
+    assert_eq!((line.points[1].sources.len(), line.points[1].left_out), (1, 0));
+    assert_eq!((line.peak, line.points[1].not_storage.as_deref()), (Some(0), Some("other-load")));
+    let words = "1 of 2 cells not a storage test: other-load in 1 cell";
+    assert_eq!(petals.verdict.unwrap().words, words);
+    let petals = Petals::of(&[alone]);
+    assert_eq!((petals.lines[0].peak, petals.lines[0].struck_out), (None, Some(0)));
+    assert!(petals.highest().is_none());
+}
+
+#[test]
+fn loads_of_other_kinds_of_test_are_no_rivals() {
+    use petal_record::headline::{AskedFor, Tested};
+    let run = |asked_for, metric: &str, value: f64| {
+        let mut seen = tested(100.0, 1, Tested::Log);
+        seen.headline.as_mut().unwrap().verdict.asked_for = asked_for;
+        seen.metrics.insert(metric.to_owned(), value);
+        seen.factors.push(("update_pct".to_owned(), metric.to_owned()));
+        seen
+    };
+    let physical = run(AskedFor::PhysicalIo, metric::PIOPS, 90.0);
+    let logical = run(AskedFor::LogicalReads, metric::LOGICAL_READS, 1e6);
+    let petals = Petals::of(&[physical, logical]);
+    assert!(petals.lines.iter().all(|line| line.peak.is_some()));
+    let (line, _) = petals.highest_peak().unwrap();
+    assert_eq!(line.asked_for, AskedFor::PhysicalIo);
 }

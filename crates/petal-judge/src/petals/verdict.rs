@@ -33,7 +33,7 @@ pub(super) fn of(lines: &[PetalLine], observations: &[Observation]) -> Option<Pe
     let words = match (struck, all().count()) {
         (0, _) => return None,
         (struck, count) if struck == count => format!("not a storage test: {parts}"),
-        (_, count) => format!("not a storage test in all of {count} cells: {parts}"),
+        (struck, count) => format!("{struck} of {count} cells not a storage test: {parts}"),
     };
     let mut struck_out = observations.iter().filter(|seen| not_storage(seen).is_some());
     let next = struck_out.find_map(|seen| Some(seen.headline.as_ref()?.next.clone()));
@@ -84,17 +84,29 @@ pub enum Highest<'a> {
 }
 
 impl Petals {
+    /// The lines of one kind of test with their peaks, the highest first: loads of other kinds have
+    /// other units. Physical I/O is before logical reads and redo.
+    fn peaks(&self) -> Vec<(&PetalLine, &Point, &super::Estimate)> {
+        let of = |line| {
+            let PetalLine { points, peak, asked_for, .. }: &PetalLine = line;
+            let point = points.get((*peak)?)?;
+            Some((line, point, point.load(*asked_for)?))
+        };
+        let mut peaks: Vec<_> = self.lines.iter().filter_map(of).collect();
+        let kind = peaks.iter().map(|(line, ..)| line.asked_for).min();
+        peaks.retain(|(line, ..)| Some(line.asked_for) == kind);
+        peaks.sort_by(|a, b| b.2.mean.total_cmp(&a.2.mean));
+        peaks
+    }
+
+    /// Returns the line with the highest peak, and the point of that peak.
+    pub fn highest_peak(&self) -> Option<(&PetalLine, &Point)> {
+        self.peaks().first().map(|(line, point, _)| (*line, *point))
+    }
+
     /// Returns the highest peak; None without any.
     pub fn highest(&self) -> Option<Highest<'_>> {
-        let mut peaks: Vec<_> = self
-            .lines
-            .iter()
-            .filter_map(|line| {
-                let point = line.points.get(line.peak?)?;
-                Some((line, point, point.load(line.asked_for)?))
-            })
-            .collect();
-        peaks.sort_by(|a, b| b.2.mean.total_cmp(&a.2.mean));
+        let peaks = self.peaks();
         let (line, point, best) = *peaks.first()?;
         let is_below = |load: &super::Estimate| {
             let both = best.interval.zip(load.interval);

@@ -41,7 +41,10 @@ type ByWriters<'a> = BTreeMap<u32, Vec<&'a Observation>>;
 
 /// An entry for each number of readers that ran alone and with writers.
 pub(super) fn of(observations: &[Observation]) -> Vec<WriterCost> {
-    let usable = observations.iter().filter(|seen| seen.why_unusable().is_none());
+    let is_result = |seen: &&Observation| {
+        seen.why_unusable().is_none() && crate::verdict::not_storage(seen).is_none()
+    };
+    let usable = observations.iter().filter(is_result);
     let all = usable.filter_map(|seen| {
         let Kinds { readers, writers } = Kinds::of(seen)?;
         let factors: Vec<(String, String)> =

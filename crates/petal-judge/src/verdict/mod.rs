@@ -70,10 +70,14 @@ pub fn headline(run: &Run) -> Headline {
     run.summary.headline.clone().unwrap_or_else(|| made(run))
 }
 
-/// The finding that makes a run no storage test; None for any other run. A row
-/// of a table has no verdict, but the ids of its findings or the source of its reads.
+/// The finding that makes a run no storage test, although it asked for one: a cache or memory served
+/// it, or others' work on the processors limited it. None for any other run. A row of a table has no
+/// verdict, but the ids of its findings or the source of its reads.
 pub fn not_storage(seen: &Observation) -> Option<&str> {
     if let Some(headline) = &seen.headline {
+        if is_of_others_alone(seen) {
+            return Some(OTHER_LOAD);
+        }
         let is_one = headline.verdict.validity == Validity::NotStorage;
         return headline.verdict.reason.as_ref().filter(|_| is_one).map(|it| it.finding.as_str());
     }
@@ -93,6 +97,8 @@ fn served_by(run: &Run, shown: &Run) -> ServedBy {
     }
 }
 
+/// The finding on others' work.
+pub(crate) const OTHER_LOAD: &str = "other-load";
 /// Reason why some runs are in no mean of storage.
 pub(crate) const OF_OTHERS_ALONE: &str =
     "others' work on the processors limited them, so they are no tests of the storage";
