@@ -23,7 +23,7 @@ pub enum Exit {
     Usage = 2,
     /// Unreachable, refused, full, read-only, not loaded.
     Environment = 3,
-    /// A limit of `compare` or `history` can neither be said to be kept nor to be broken, or each
+    /// A limit of `compare` or `history` can neither be said to be kept nor to be broken, or a
     /// prediction is refused.
     Inconclusive = 4,
     /// A signal ended it; results are kept.

@@ -33,8 +33,8 @@ least error is used. A line is refused if all are off by over 20 %.
 For a run, each resource bounds the operations per second, by the run's own
 counts. A change is refused if the record contradicts its assumption.
 
-Exit codes: 0 done; 2 usage; 3 environment; 4 nothing is predicted: each line or
-change is refused.";
+Exit codes: 0 done; 2 usage; 3 environment; 4 a line, a change or a session count
+of --sessions is not predicted; the others are, with the reason for each.";
 
 /// Options that multiply a run's own values.
 const FACTORS: [(&str, &str); 6] = [
@@ -104,7 +104,15 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         true => petal_report::predict::brief(&lines),
         false => petal_report::predict::render(&lines),
     };
-    show(&lines, lines.iter().all(|line| line.refused.is_some()), text, matches, console)
+    let is_unknown = |line: &PredictedLine| {
+        let mut cells = line.predicted.iter();
+        line.refused.is_some()
+            || cells.any(|cell| {
+                let is_known = cell.piops.is_some() || cell.measured_piops.is_some();
+                !is_known && asked.contains(&cell.sessions)
+            })
+    };
+    show(&lines, lines.iter().any(is_unknown), text, matches, console)
 }
 
 /// The changes of single runs; None if no change is asked for, and for sweeps.
@@ -161,10 +169,10 @@ fn of_runs(
         let all = all.join("\n");
         if console.is_brief(matches) { on_a_screen(&all) } else { all }
     };
-    show(&found, found.iter().all(|one| !one.refused.is_empty()), text, matches, console)
+    show(&found, found.iter().any(|one| !one.refused.is_empty()), text, matches, console)
 }
 
-/// Shows predictions; `is_refused` if all are refused.
+/// Shows predictions; `is_refused` if one or more are refused.
 fn show(
     found: &impl serde::Serialize,
     is_refused: bool,

@@ -814,14 +814,17 @@ fn lines_are_predicted_from_their_other_cells_or_refused_with_the_reason() {
         table.push_str(&format!("{n},0,{piops},{}\n", 0.8e6 * n / piops));
     }
     work.write("law.csv", table);
-    let found = work.petal(["predict", "law.csv", "--sessions", "12,64,65"]).exits(0).stdout;
+    let predicted = |sessions| work.petal(["predict", "law.csv", "--sessions", sessions]);
+    predicted("12,64").exits(0);
+    // A script must not take a session count without a prediction for one with it.
+    let found = predicted("12,64,65").exits(4).stdout;
     for words in ["Errors of PIOPS on held-out cells", "by USL", "7,134", "over twice 32 sessions"]
     {
         assert!(found.contains(words), "{words}: {found}");
     }
     work.petal(sweep(&["--sessions", "1,2,3"])).exits(0);
     let dir = folder(&work).display().to_string();
-    let lines = work.petal(["predict", "law.csv", &dir, "--json"]).exits(0).json();
+    let lines = work.petal(["predict", "law.csv", &dir, "--json"]).exits(4).json();
     assert_eq!((&lines[0]["used"], &lines[0]["refused"]), (&"usl".into(), &Value::Null));
     assert!(lines[0]["name"].as_str().unwrap().starts_with("law.csv, "), "{lines}");
     assert!(lines[1]["refused"].as_str().unwrap().starts_with("it has 3 cells"), "{lines}");

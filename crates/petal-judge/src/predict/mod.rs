@@ -107,7 +107,7 @@ struct CellFigures {
     in_reads: Option<f64>,
 }
 
-/// The measured cells of a line.
+/// The measured cells of a line that are storage tests.
 #[derive(Debug, Clone)]
 struct LineCells {
     name: String,
@@ -116,13 +116,14 @@ struct LineCells {
     cells: Vec<CellFigures>,
     /// Median deviation of repeats, as a share; None without repeats.
     noise: Option<f64>,
-    /// The finding that makes a point no storage test.
+    /// The finding that makes other points no storage test.
     not_storage: Option<String>,
 }
 
 impl LineCells {
     fn of(line: &PetalLine) -> Self {
-        let has_operations = line.points.iter().all(|point| point.ops_s.is_some());
+        let points = || line.points.iter().filter(|point| point.not_storage.is_none());
+        let has_operations = points().all(|point| point.ops_s.is_some());
         let cell = |point: &crate::petals::Point| {
             let piops = point.piops.as_ref()?.mean;
             let sessions = f64::from(point.sessions);
@@ -138,13 +139,13 @@ impl LineCells {
         };
         let update_pct = line.factors.iter().find(|(key, _)| key == UPDATE_PCT);
         let update_pct: Option<f64> = update_pct.and_then(|(_, value)| value.parse().ok());
-        let variations = line.points.iter().filter_map(|point| point.piops.as_ref()?.variation());
+        let variations = points().filter_map(|point| point.piops.as_ref()?.variation());
         let not_storage = line.points.iter().find_map(|point| point.not_storage.clone());
         Self {
             not_storage,
             name: line.name.clone(),
             update_share: update_pct.unwrap_or(0.0) / 100.0,
-            cells: line.points.iter().filter_map(cell).collect(),
+            cells: points().filter_map(cell).collect(),
             noise: median(&variations.collect::<Vec<_>>()),
         }
     }
@@ -400,14 +401,13 @@ impl PredictedGroup<'_> {
             predicted: Vec::new(),
         };
         predicted.refused = match best {
-            _ if line.not_storage.is_some() => Some(format!(
-                "it is no storage test ({}); its PIOPS are a cache's",
-                line.not_storage.as_deref().unwrap_or_default()
-            )),
             None => Some(format!(
-                "it has {} with PIOPS; a prediction and its test take {CELLS_MIN}: name a sweep with more \
-                 session counts, or a folder of such runs",
-                counted(line.cells.len() as u64, "cell")
+                "it has {} with PIOPS{}; a prediction and its test take {CELLS_MIN}: name a sweep with \
+                 more session counts, or a folder of such runs",
+                counted(line.cells.len() as u64, "cell"),
+                line.not_storage.as_ref().map_or_else(String::new, |finding| {
+                    format!(" of storage (others are not a storage test: {finding})")
+                })
             )),
             Some(best) if best.median > ERROR_MAX => Some(format!(
                 "PIOPS do not follow a smooth curve: the best family, {}, has a median error of {} % \

@@ -70,6 +70,23 @@ fn a_line_without_a_smooth_curve_or_enough_cells_is_refused() {
     assert!(found.held_out.is_empty());
 }
 
+#[test]
+fn a_cell_that_is_no_storage_test_is_in_no_curve() {
+    let mut cells = [1, 2, 4, 8, 16].map(usl);
+    cells[2].1 *= 50.0;
+    let mut petals = line(&cells);
+    petals.lines[0].points[2].not_storage = Some("cached-by-os".to_owned());
+    let [found] = predict(&petals, &[4], None).try_into().unwrap();
+    let cell = found.predicted.iter().find(|cell| cell.sessions == 4).unwrap();
+    assert!((cell.piops.unwrap() / usl(4).1 - 1.0).abs() < 0.1 && cell.measured_piops.is_none());
+    petals.lines[0].points.truncate(3);
+    let [found] = predict(&petals, &[], None).try_into().unwrap();
+    let why = found.refused.unwrap();
+    let words =
+        "it has 2 cells with PIOPS of storage (others are not a storage test: cached-by-os)";
+    assert!(why.starts_with(words), "{why}");
+}
+
 /// Lines of a sweep over UPDATE_PCT whose cells follow a network: a device of six channels, a lock
 /// that one UPDATE holds at a time, and a commit that does not queue.
 fn lines_of_a_network(sessions: &[u32]) -> Petals {
