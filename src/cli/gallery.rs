@@ -1,10 +1,12 @@
 //! `petal gallery`: many records on one page.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command};
 
 use petal_record::{self as record, Run, sweep};
+use petal_report::html;
 use petal_report::records::{ShownRecord, of_runs};
 use petal_settings::objective::Objective;
 use petal_settings::printable::printable;
@@ -58,13 +60,25 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         ));
     }
     let Some(out) = matches.get_one::<PathBuf>("out") else { return Ok(Exit::Usage) };
-    let page = petal_report::html::gallery(&shown, &left_out, objective);
+    let folder = output::folder(out)?;
+    let page_of = |record: &str| page_of(record, out);
+    let page = html::gallery(&shown, &left_out, objective, &page_of);
     let page = page.map_err(CommandError::failed("the gallery"))?;
-    let path = output::folder(out)?.write_atomically(INDEX, printable(&page).as_bytes())?;
+    let path = folder.write_atomically(INDEX, printable(&page).as_bytes())?;
     console.report(|| petal_report::records::screen(&shown));
     left_out.iter().for_each(|run| console.warn(&format!("left out: {run}")));
     console.result(&format!("\n{}\n", path.display()));
     Ok(Exit::Done)
+}
+
+/// The address of a record's page, from the folder of the gallery; None if it has no page.
+fn page_of(record: &str, from: &Path) -> Option<String> {
+    let page = Path::new(record).join(html::NAME).canonicalize().ok().filter(|it| it.is_file())?;
+    let from = from.canonicalize().ok()?;
+    let shared = page.iter().zip(from.iter()).take_while(|(a, b)| a == b).count();
+    let up = from.iter().skip(shared).map(|_| OsStr::new(".."));
+    let path: PathBuf = up.chain(page.iter().skip(shared)).collect();
+    Some(html::link(path.to_str()?))
 }
 
 /// Results found below the folders: sweeps, and runs outside of sweeps.

@@ -674,6 +674,19 @@ fn a_gallery_is_sorted_and_filtered_and_a_card_opens_alone() {
     assert_eq!(browser.value(hidden), 0, "published figures out of view");
     assert_eq!(browser.value("document.querySelectorAll('#fig-published .axis').length"), 0);
     browser.window(1280, 900);
+    // The name of a record leads to its page, whatever the names of the folders are.
+    for (name, out) in [("a b#c%20?ü", "else where/#1"), ("plain", "plain")] {
+        let to = work.path(name).join("it's \"1\"");
+        copied(run, &to, "odd", 1.0);
+        std::fs::copy(&page, to.join("report.html")).unwrap();
+        work.petal(["gallery", name, "--out", out]).exits(0);
+        browser.open(&work.path(out).join("index.html"));
+        let link = browser.text("document.querySelector('#lines tbody a').href");
+        browser.open_url(&link);
+        let at = browser.text("decodeURIComponent(location.pathname)");
+        assert_ne!(browser.text("document.querySelector('h1').textContent"), "Gallery");
+        assert_eq!(Path::new(&at), to.join("report.html").canonicalize().unwrap());
+    }
     browser.open(&work.path("gallery/card.svg"));
     assert_eq!(browser.text("document.documentElement.tagName"), "svg");
     browser.screenshot(&shot("card.png"));

@@ -125,7 +125,8 @@ impl Browser {
 
     /// Opens a file and waits until it is loaded.
     pub fn open(&mut self, path: &Path) {
-        self.open_url(&format!("file://{}", path.display()));
+        let path = path.display().to_string().replace('%', "%25");
+        self.open_url(&format!("file://{}", path.replace('#', "%23").replace('?', "%3F")));
     }
 
     pub fn open_url(&mut self, url: &str) {

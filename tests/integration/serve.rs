@@ -125,7 +125,9 @@ fn pages_and_downloads_are_those_of_petals_other_commands() {
     let page = served.page(&format!("compare?of={}&of={}", key(of_two), key(of_one)));
     assert!(page == fs::read(work.path("page.html")).unwrap(), "another comparison");
     let petals = served.page(&format!("petals?of={}&of={}", key(of_sweep), key(of_one)));
-    assert!(String::from_utf8(petals).unwrap().contains("id=\"fig-petal-2\""));
+    let petals = String::from_utf8(petals).unwrap();
+    let links = [of_sweep, of_one].map(|link| petals.contains(&format!("href=\"{link}\"")));
+    assert!(petals.contains("id=\"fig-petal-2\"") && links == [true; 2], "{petals}");
     for (page, words) in [
         (format!("compare?of={}", key(of_one)), "1 record ticked: go back, and tick two"),
         ("petals".to_owned(), "none of these has petals"),

@@ -62,16 +62,25 @@ impl ShownRecord {
         Self::of(name.clone(), &[observation(&name, run)], None)
     }
 
-    /// The record of a line: of several runs those on the line, the one at its peak first.
-    pub fn name_of(&self, line: &PetalLine) -> String {
+    /// The records of a line: of several runs those on the line, the one at its peak first.
+    fn records_of<'a>(&'a self, line: &'a PetalLine) -> Vec<&'a str> {
         let peak = line.peak.or(line.struck_out).and_then(|at| line.points.get(at));
         let all = line.points.iter().flat_map(|point| &point.sources);
         let sources = peak.into_iter().flat_map(|point| &point.sources).chain(all);
-        let names = distinct(sources.map(String::as_str));
-        match names.as_slice() {
-            [first, ..] if self.is_of_runs => first_of(first, names.len()),
-            _ => self.name.clone(),
-        }
+        let of_runs = sources.map(String::as_str).filter(|_| self.is_of_runs);
+        let names = distinct(of_runs);
+        if names.is_empty() { vec![&self.name] } else { names }
+    }
+
+    /// The record of a line, or the one at its peak with the number of the others.
+    pub fn name_of(&self, line: &PetalLine) -> String {
+        let names = self.records_of(line);
+        first_of(names[0], names.len())
+    }
+
+    /// The record at the peak of a line.
+    pub fn record_of<'a>(&'a self, line: &'a PetalLine) -> &'a str {
+        self.records_of(line)[0]
     }
 
     fn lines(&self) -> impl Iterator<Item = &PetalLine> {

@@ -157,22 +157,26 @@ impl Site {
                 compared(&ticked)
             }
             ["petals"] => {
-                let ticked = ticked(query).map(record).collect::<Result<Vec<_>, _>>()?;
-                self.petals(&ticked)
+                let named = |key| Ok((key, record(key)?));
+                self.petals(&ticked(query).map(named).collect::<Result<Vec<_>, _>>()?)
             }
             _ => Err(HttpAnswer::not_found("petal has no such page")),
         }
     }
 
-    fn petals(&self, ticked: &[&Path]) -> Result<HttpAnswer, HttpAnswer> {
+    fn petals(&self, ticked: &[(&str, &Path)]) -> Result<HttpAnswer, HttpAnswer> {
         let mut found = FoundRecords::default();
-        ticked.iter().for_each(|path| found.look(path, 0, None, &self.console));
+        ticked.iter().for_each(|(_, path)| found.look(path, 0, None, &self.console));
         let left_out = petal_report::records::left_out(&found.runs);
         let shown = found.shown(None);
         if shown.is_empty() {
             return Err(bad("tick runs or sweeps with figures: none of these has petals"));
         }
-        page_of("the petals", html::gallery(&shown, &left_out, None))
+        let address = |name: &str| {
+            let of = ticked.iter().find(|(_, path)| path.display().to_string() == name);
+            of.map(|(key, _)| format!("record/{key}/"))
+        };
+        page_of("the petals", html::gallery(&shown, &left_out, None, &address))
     }
 }
 

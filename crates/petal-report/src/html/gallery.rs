@@ -13,7 +13,7 @@ use petal_judge::price;
 use petal_record::observation::metric;
 use petal_settings::objective::Objective;
 
-const READING: [&str; 4] = [
+const READING: [&str; 5] = [
     "A row is a line of petals: runs that differ in sessions only. Its small picture and the \
      charts below have the same axes in every row, PIOPS across and the mean single-block read \
      upwards, both as logarithms. The ring is the peak.",
@@ -23,14 +23,17 @@ const READING: [&str; 4] = [
      them comparable. The reads' source and the warnings belong to the runs at the peak: read them \
      first. A figure that is no storage test is struck out: it has no ring, is sorted below all \
      others and is not among the published figures.",
+    "The name of a record leads to its page, the mix to its petals below.",
     "petal compare shows whether two of these differ by more than their repeats do.",
 ];
 
-/// `left_out`: runs that are in no line, each with the reason.
+/// `left_out`: runs that are in no line, each with the reason. `page_of` returns the address of the
+/// page of a record with this name, if it has one.
 pub fn gallery(
     shown: &[ShownRecord],
     left_out: &[String],
     objective: Option<&Objective>,
+    page_of: &dyn Fn(&str) -> Option<String>,
 ) -> Result<String, HtmlError> {
     let axes = SharedAxes::of(shown.iter().map(|record| &record.petals));
     let lines: usize = shown.iter().map(|record| record.petals.lines.len()).sum();
@@ -56,7 +59,7 @@ pub fn gallery(
             .collect(),
         sections: vec![
             Section::new("lines", "Every line", "sort by a name, filter above")
-                .table("", table(shown, &axes, objective)),
+                .table("", table(shown, &axes, objective, page_of)),
             Section::new("multiples", "Petals", "all on the same axes").charts_on_demand(figures),
             Section::new("published-figures", "Published figures", "of others")
                 .charts([published::strip(&peaks)]),
@@ -101,7 +104,12 @@ fn peak(line: &PetalLine) -> Option<&Point> {
     line.points.get(line.peak.or(line.struck_out)?)
 }
 
-fn table(shown: &[ShownRecord], axes: &SharedAxes, objective: Option<&Objective>) -> Table {
+fn table(
+    shown: &[ShownRecord],
+    axes: &SharedAxes,
+    objective: Option<&Objective>,
+    page_of: &dyn Fn(&str) -> Option<String>,
+) -> Table {
     let all = || shown.iter().flat_map(|record| &record.petals.lines);
     let has_cost = all().any(|line| price::of_line(line, objective).is_some());
     let within = objective.map(|objective| format!(" | PIOPS within {objective}:"));
@@ -113,14 +121,18 @@ fn table(shown: &[ShownRecord], axes: &SharedAxes, objective: Option<&Objective>
     ));
     for (record, line) in lines(shown) {
         let at = shown.iter().position(|it| std::ptr::eq(it, record)).unwrap_or_default();
-        table.row(row(record, &id(at), line, axes, objective, has_cost));
+        let chart = format!("#fig-{}", id(at));
+        let mut row = row(record, line, axes, objective, has_cost);
+        row[0].link = page_of(record.record_of(line)).or_else(|| Some(chart.clone()));
+        let mix = row.iter_mut().find(|cell| cell.text == line.name);
+        mix.into_iter().for_each(|mix| mix.link = Some(chart.clone()));
+        table.row(row);
     }
     table.sortable()
 }
 
 fn row(
     record: &ShownRecord,
-    id: &str,
     line: &PetalLine,
     axes: &SharedAxes,
     objective: Option<&Objective>,
@@ -141,7 +153,6 @@ fn row(
     let mut cells = vec![
         Cell {
             text: record.name_of(line),
-            link: Some(format!("#fig-{id}")),
             picture: spark(&places, peak_at.filter(|_| !is_struck_out)),
             ..Cell::default()
         },

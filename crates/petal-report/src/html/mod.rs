@@ -29,7 +29,7 @@ pub use list::list;
 pub use live::live;
 pub use over_time::over_time;
 pub(crate) use page::moment;
-pub use page::policy;
+pub use page::{link, policy};
 pub use run::run;
 pub use sweep::{petals, reports, sweep};
 

@@ -222,7 +222,7 @@ pub(crate) fn moment(text: &str) -> String {
 }
 
 /// A path as a link: only the unreserved letters stay, so that it never names a scheme.
-pub(super) fn link(path: &str) -> String {
+pub fn link(path: &str) -> String {
     let kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let encoded: String = path
         .bytes()

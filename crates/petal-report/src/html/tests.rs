@@ -215,6 +215,10 @@ fn ids_are_unique() {
     }
 }
 
+fn no_page(_: &str) -> Option<String> {
+    None
+}
+
 fn gallery_of(count: usize) -> Vec<ShownRecord> {
     let record = |number: usize| {
         let shown = ShownRecord::of_sweep(format!("results/sweep-{number}"), &swept(), None);
@@ -225,7 +229,7 @@ fn gallery_of(count: usize) -> Vec<ShownRecord> {
 
 #[test]
 fn a_gallery_of_two_hundred_records_stays_under_ten_megabytes() {
-    let page = gallery(&gallery_of(200), &[], None).unwrap();
+    let page = gallery(&gallery_of(200), &[], None, &no_page).unwrap();
     assert!(page.len() < 10_000_000, "{} bytes", page.len());
     let lines = made::petals().lines.len();
     assert_eq!(page.matches("class=\"spark\"").count(), 200 * lines, "a picture for each line");
@@ -240,17 +244,18 @@ fn texts_and_prices_of_a_gallery() {
     let hostile_name = || hostile::HOSTILE.to_owned();
     let shown = ShownRecord::of_sweep(hostile_name(), &swept, None);
     let petals = Petals { lines: made::petals().lines, ..Petals::default() };
-    assert_harmless(&gallery(&[ShownRecord { petals, ..shown }], &[], None).unwrap());
+    assert_harmless(&gallery(&[ShownRecord { petals, ..shown }], &[], None, &no_page).unwrap());
     // A price is a column only if one is known, and of the load within the objective.
     let mut swept = super::super::sweep::tests::swept();
-    let page = gallery(&[ShownRecord::of_sweep("a".into(), &swept, None)], &[], None).unwrap();
+    let page =
+        gallery(&[ShownRecord::of_sweep("a".into(), &swept, None)], &[], None, &no_page).unwrap();
     assert!(!page.contains("a month for 1,000 PIOPS"));
     for run in &mut swept.runs {
         run.summary.settings.insert("price_per_month".into(), 603.into());
     }
     let objective = "read.avg=200us".parse().unwrap();
     let shown = ShownRecord::of_sweep("a".into(), &swept, Some(&objective));
-    let page = gallery(&[shown], &[], Some(&objective)).unwrap();
+    let page = gallery(&[shown], &[], Some(&objective), &no_page).unwrap();
     // 8,060 PIOPS with 4 sessions meet it, 12,060 with 16 do not.
     assert!(page.contains("PIOPS within read.avg=200us") && page.contains("8,060"));
     assert!(page.contains("74.8"), "603 over 8.06");
@@ -420,7 +425,7 @@ fn pages_and_drawings_are_written_to_their_end() {
         ("sweep.html".to_owned(), sweep(&swept(), &made::petals()).unwrap()),
         ("overlay.html".to_owned(), petals("Two targets", &made::overlay(), &[]).unwrap()),
     ];
-    files.push(("gallery.html".to_owned(), gallery(&gallery_of(12), &[], None).unwrap()));
+    files.push(("gallery.html".to_owned(), gallery(&gallery_of(12), &[], None, &no_page).unwrap()));
     for what in super::super::petals::ALL {
         let drawn = super::super::petals::svg(&made::petals(), what);
         files.push((format!("{}.svg", what.name), drawn));
