@@ -121,4 +121,4 @@ fn factor_words<'a>(factors: impl IntoIterator<Item = &'a (String, String)>) -> 
 pub use findings::{judge, not_judged};
 pub use judgement::NotJudged;
 pub use trust::TOO_FEW_OPERATIONS;
-pub use verdict::{conclude, headline, not_storage, tell_gaps};
+pub use verdict::{conclude, headline, not_storage, of_one_test, tell_gaps};

@@ -116,7 +116,7 @@ pub(crate) fn is_of_others_alone(seen: &Observation) -> bool {
 
 /// The runs that are tests of the same thing: without those of others' processors alone, unless all
 /// are. Returns the others, too.
-pub(crate) fn of_one_test<'a>(
+pub fn of_one_test<'a>(
     runs: &[&'a Observation],
 ) -> (Vec<&'a Observation>, Vec<&'a Observation>) {
     let (of_others, kept): (Vec<_>, Vec<_>) =

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::numbers::{micros, or_dash, rate};
 use super::super::table::{Cell, Table, line};
-use petal_judge::{by_key, not_storage};
+use petal_judge::{by_key, not_storage, of_one_test};
 use petal_record::Run;
 use petal_record::observation::{Observation, metric};
 use petal_record::sweep::Swept;
@@ -67,6 +67,12 @@ impl SweepRows {
         for row in &self.0 {
             let cell = cells.entry(row.number).or_insert(CellRows { rows: Vec::new(), first: row });
             cell.rows.extend(Some(row).filter(|row| row.is_whole));
+        }
+        // The runs of the cell's point in the petals: a cell has one mean.
+        for cell in cells.values_mut() {
+            let seen: Vec<&Observation> = cell.rows.iter().map(|row| &row.seen).collect();
+            let (kept, _) = of_one_test(&seen);
+            cell.rows.retain(|row| kept.iter().any(|seen| std::ptr::eq(*seen, &row.seen)));
         }
         cells.into_values().collect()
     }
@@ -214,6 +220,28 @@ mod tests {
         8       20    1  59,432   10,000   569     84.3    7,377   10,002   12,698   16,351  96.2   25.0
         16       0    1  59,432   10,000   569     84.3    7,377   10,002        -        -     -      -
         ");
+    }
+
+    #[test]
+    fn a_cell_has_the_mean_of_its_petals() {
+        use petal_record::headline::Tested;
+        let swept = super::super::tests::swept();
+        let mut rows = SweepRows::of(&swept);
+        let verdict = |row: &mut SweepRow, tested| {
+            row.seen.headline.get_or_insert_default().verdict.tested = tested;
+        };
+        let first = rows.0[0].number;
+        let of_cell = rows.0.iter_mut().filter(|row| row.number == first);
+        let mut of_cell: Vec<_> = of_cell.collect();
+        assert!(of_cell.len() > 1);
+        of_cell.iter_mut().for_each(|row| verdict(row, Tested::Device));
+        verdict(of_cell[0], Tested::SharedProcessors);
+        of_cell[0].seen.metrics.insert(metric::PIOPS.to_owned(), 1e6);
+        let seen: Vec<Observation> = rows.0.iter().map(|row| row.seen.clone()).collect();
+        let petals = petal_judge::petals::Petals::of(&seen);
+        let point = petals.lines.iter().flat_map(|line| &line.points).find(|it| it.left_out > 0);
+        let mean = rows.cells()[0].mean(metric::PIOPS);
+        assert_eq!(mean, point.unwrap().figure(metric::PIOPS));
     }
 
     #[test]
