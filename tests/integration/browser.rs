@@ -198,6 +198,10 @@ fn assert_whole(browser: &mut Browser, name: &str) {
             ...seen.filter(it => box(it).right > innerWidth + 1 && (isPaper || !it.closest(holders)))
                 .map(it => said('beyond the page', it)),
             ...seen.filter(it => it.matches('.scroll') && scrolls(it)).map(it => said('scrolls sideways', it)),
+            ...seen.filter(it => it.matches('.card > .scroll') && it.scrollHeight > it.clientHeight + 1)
+                .map(it => said('cut below', it)),
+            ...seen.filter(it => it.matches('caption') && box(it).width < box(it.closest('table')).width * 0.9)
+                .map(it => said('a narrow title', it)),
             ...seen.filter(it => it.matches(holders) && scrolls(it) && (isPaper || it.tabIndex !== 0))
                 .map(it => said(isPaper ? 'scrolls on paper' : 'out of reach of the keyboard', it)),
             ...seen.filter(it => it.matches('.plot > svg text')).filter(it => {
