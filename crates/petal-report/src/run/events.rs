@@ -7,7 +7,7 @@ use super::waterfall;
 use petal_host::histogram::LatencySummary;
 use petal_record::counters::WaitClass;
 use petal_record::timeline::LATENESS;
-use petal_record::{Run, WaitRow};
+use petal_record::{Run, Steady, WaitRow, Window};
 
 const DB_TIME: &str = "DB time is the sum of the sessions' time in operations. System I/O is not \
                        in it and has no share of it. CPU + other is DB time without the waits of \
@@ -108,9 +108,15 @@ pub(crate) fn longest(run: &Run, most: usize) -> Table {
     Table::of_figures("wait | waits | avg us | % DB time").with_rows(rows)
 }
 
+/// The counted window, if the headline is of it.
+fn counted(run: &Run) -> Option<&Steady> {
+    let is_shown = matches!(run.headline_window().window, Window::Steady { .. });
+    run.summary.steady.as_ref().filter(|_| is_shown)
+}
+
 /// Operation latency of the counted window; of the whole run if that is unknown.
 pub(crate) fn operations_in_short(run: &Run) -> Table {
-    let steady = run.summary.steady.as_ref().map(|steady| &steady.latency_us);
+    let steady = counted(run).map(|steady| &steady.latency_us);
     let latencies = steady.filter(|all| !all.is_empty()).unwrap_or(&run.summary.latency_us);
     let rows = latencies.iter().map(|(name, of)| {
         let figures = [of.mean, of.p50, of.p99, of.p99_9, of.max];
@@ -125,7 +131,7 @@ pub(crate) fn operations_in_short(run: &Run) -> Table {
 pub(crate) fn operations(run: &Run) -> Table {
     let all = run.summary.latency_us.iter().chain(&run.summary.hot_latency_us);
     let all = all.map(|(name, latency)| latency_cells(name, latency));
-    let steady = run.summary.steady.iter().flat_map(|steady| &steady.latency_us);
+    let steady = counted(run).into_iter().flat_map(|steady| &steady.latency_us);
     let steady = steady.map(|(kind, latency)| latency_cells(&format!("{kind}, counted"), latency));
     Table::of_figures("operation | count | mean | p50 | p90 | p95 | p99 | p99.9 | max")
         .with_rows(all.chain(steady))

@@ -8,7 +8,7 @@ use super::super::table::Table;
 use super::Facts;
 use petal_record::counters::CommonCounter;
 use petal_record::{
-    IoLatency, OneSecond, PerSecond, Run, Second, SecondAmount, Steady, each_second,
+    IoLatency, OneSecond, PerSecond, Run, Second, SecondAmount, Summary, each_second,
 };
 
 /// Shortest second that is compared; a shorter interval at the end is left out.
@@ -83,7 +83,7 @@ fn extreme_cells(name: &str, figure: &OneSecondFigure<'_>, seconds: &[OneSecond]
 }
 
 /// Lists the rates of the counted window and of the whole run.
-pub(crate) fn steady_rates(run: &Run, steady: &Steady) -> Table {
+pub(crate) fn window_rates(run: &Run, window: &Summary) -> Table {
     let mut table = Table::of_figures("per second | counted window | whole run");
     // Experiments are no part of the run's own figures.
     let has_experiments = run.details.experiments.is_some();
@@ -102,14 +102,14 @@ pub(crate) fn steady_rates(run: &Run, steady: &Steady) -> Table {
         let show = |rates: &PerSecond| or_dash(figure(rates), |value| rate(value / divisor));
         table.row([
             name.to_owned(),
-            show(&steady.per_second),
+            show(&window.per_second),
             whole_run(show(&run.summary.per_second)),
         ]);
     }
     let read = |latencies: &BTreeMap<String, IoLatency>| {
         or_dash(latencies.get("read").and_then(|read| read.mean), micros)
     };
-    let [of_window, of_run] = [&steady.io_latency_us, &run.summary.io_latency_us].map(read);
+    let [of_window, of_run] = [&window.io_latency_us, &run.summary.io_latency_us].map(read);
     table.row(["single-block read us".to_owned(), of_window, whole_run(of_run)]);
     table
 }

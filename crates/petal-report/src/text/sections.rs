@@ -12,7 +12,7 @@ use super::{bullets, fact, section};
 use petal_host::histogram::Bar;
 use petal_judge::server_report::compare;
 use petal_record::os::HostSeen;
-use petal_record::{Run, Window};
+use petal_record::{HeadlineWindow, Run, Window};
 
 /// Returns a section's title, with its time if that is not the whole run.
 fn titled(title: &str, run: &Run) -> String {
@@ -217,7 +217,7 @@ pub(super) fn over_time(out: &mut String, run: &Run) {
     section(out, "per-second extremes", sources.seconds);
     out.push_str(&seconds::extremes(run).render());
     section(out, "counted window", sources.window);
-    steady(out, run);
+    counted_window(out, run);
     section(out, "errors and lost sessions", "petal");
     facts(out, &seconds::errors(run));
     for lost in seconds::lost(run) {
@@ -271,25 +271,24 @@ pub(super) fn over_time(out: &mut String, run: &Run) {
     }
 }
 
-fn steady(out: &mut String, run: &Run) {
-    let Some(steady) = &run.summary.steady else {
-        bullets(out, ["(there was no time in which all sessions ran after the warm-up)"]);
-        return;
-    };
-    let headline = match run.headline_window().window {
-        Window::Steady { .. } => "; the headline is of it".to_owned(),
-        Window::Until(until) => format!(
-            "; the headline is of the time {until}, as far as the database's counters are known"
+/// The one counted window of a run: the time of its headline.
+fn counted_window(out: &mut String, run: &Run) {
+    let HeadlineWindow { run: shown, window } = run.headline_window();
+    let text = match &window {
+        Window::Steady { from_s, to_s } => format!(
+            "from {} s to {} s: all surviving sessions running, warm-up excluded; the headline is of it",
+            decimal(*from_s, 1),
+            decimal(*to_s, 1)
         ),
-        other => format!("; the headline is of the {other}"),
+        Window::Until(until) => {
+            format!("{until}: the database's counters end there; the headline is of this time")
+        }
+        Window::Whole { .. } => format!("none; the headline is of the {window}"),
     };
-    let text = format!(
-        "from {} s to {} s: all surviving sessions running, warm-up excluded{headline}",
-        decimal(steady.from_s, 1),
-        decimal(steady.to_s, 1)
-    );
     out.push_str(&paragraph("", "  ", &text));
-    out.push_str(&seconds::steady_rates(run, steady).render());
+    if !matches!(window, Window::Whole { .. }) {
+        out.push_str(&seconds::window_rates(run, &shown.summary).render());
+    }
 }
 
 fn hooks(out: &mut String, run: &Run) {

@@ -5,7 +5,7 @@ use super::super::super::distinct;
 use super::super::super::numbers::{decimal, whole};
 use super::{ChartPiece, TimeAxis};
 use crate::table::Table;
-use petal_record::{Finding, Run, SecondAmount, each_second};
+use petal_record::{Finding, Run, SecondAmount, Window, each_second};
 
 /// Largest number of events that every chart marks; more are marked in their lane alone.
 const MARKED_MAX: usize = 40;
@@ -54,18 +54,16 @@ pub(super) fn lanes(run: &Run, until_s: f64) -> Vec<Lane> {
         let those = each_second(timeline).filter(|second| second.amount(amount) > Some(0.0));
         those.map(|second| (second.from_s, second.end_s())).collect()
     };
-    let window = run.summary.steady.as_ref().map(|steady| (steady.from_s, steady.to_s));
+    let warm_up = run.summary.steady.as_ref().map(|steady| (0.0, steady.from_s));
+    let shown = run.headline_window().window;
+    let window = (!matches!(shown, Window::Whole { .. })).then(|| shown.seconds(run));
     let lost = run.summary.sessions_lost.iter().map(|lost| (lost.at_s, lost.at_s + 1.0));
     let suspended = run.details.suspended.iter().flatten();
     let suspended = suspended.map(|gone| (gone.at_s, gone.at_s + gone.lost_s.max(1.0)));
     let experiments = run.details.experiments.as_ref().filter(|made| !made.slots.is_empty());
     let experiments = experiments.map(|made| (made.from_s, run.summary.elapsed_s));
     let mut lanes = vec![
-        Lane::state(
-            "warm-up",
-            Color::Muted,
-            window.map(|(from, _)| (0.0, from)).into_iter().collect(),
-        ),
+        Lane::state("warm-up", Color::Muted, warm_up.into_iter().collect()),
         Lane::state("counted window", STEADY, window.into_iter().collect()),
         Lane::state("experiments", Color::Series(5), experiments.into_iter().collect()),
         Lane::events("checkpoints", Color::Series(4), seconds(SecondAmount::Checkpoints)),
