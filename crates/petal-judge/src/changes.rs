@@ -181,7 +181,8 @@ mod tests {
         let cell = |quota: &str, cpus: &str, first: &FactsProof| {
             let mut run = changed(Vec::new());
             let proof = run.details.facts.as_mut().unwrap();
-            proof.keep_limits(&values(quota, cpus), &first.limits);
+            proof.keep_limits(&values(quota, cpus));
+            proof.compare_with_first_cell(&first.limits);
             crate::conclude(&mut run);
             run
         };
@@ -196,5 +197,19 @@ mod tests {
         assert!(reason.sentence.contains(words), "{}", reason.sentence);
         assert!(verdict(&cell("-1", "a", &proof)).is_valid(), "put back");
         assert!(verdict(&cell("-1", "b", &proof)).is_valid(), "another process");
+        // So does that of another driver host, whose name is before it.
+        let of_hosts = |other: &Run| {
+            let mut run = cell("-1", "a", &FactsProof::default());
+            let facts = run.details.facts.as_mut().unwrap();
+            facts.add_host("share 2 (b)", other.details.facts.as_ref().unwrap());
+            run
+        };
+        let first = of_hosts(&cell("-1", "a", &FactsProof::default()));
+        let mut later = of_hosts(&cell("30000", "a", &FactsProof::default()));
+        let facts = later.details.facts.as_mut().unwrap();
+        facts.compare_with_first_cell(&first.details.facts.unwrap().limits);
+        let sentence = found(limits(&later)).message;
+        let words = format!("first cell: share 2 (b): {QUOTA}: -1 -> 30000. ");
+        assert!(sentence.contains(&words), "{sentence}");
     }
 }

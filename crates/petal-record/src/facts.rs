@@ -29,11 +29,25 @@ pub struct FactsProof {
 }
 
 impl FactsProof {
-    /// Keeps the limits at the trigger, and those that had another value in the first cell of a sweep.
-    /// A limit that only one of them has belongs to another process.
-    pub fn keep_limits(&mut self, limits: &FactValues, in_first_cell: &BTreeMap<String, String>) {
+    /// Keeps the limits at the trigger.
+    pub fn keep_limits(&mut self, limits: &FactValues) {
         let named = limits.iter().map(|((_, name), value)| (name.clone(), value.clone()));
         self.limits = named.collect();
+    }
+
+    /// Adds the facts of another host, whose name is put before each.
+    pub fn add_host(&mut self, host: &str, other: &Self) {
+        let named = |name: &str| format!("{host}: {name}");
+        let change = |it: &FactChange| FactChange { name: named(&it.name), ..it.clone() };
+        self.count += other.count;
+        self.changes.extend(other.changes.iter().map(change));
+        let limits = other.limits.iter().map(|(name, value)| (named(name), value.clone()));
+        self.limits.extend(limits);
+    }
+
+    /// Keeps the limits that had another value in the first cell of a sweep. A limit that only one of
+    /// them has belongs to another process.
+    pub fn compare_with_first_cell(&mut self, in_first_cell: &BTreeMap<String, String>) {
         let changed = self.limits.iter().filter_map(|(name, after)| {
             let before = in_first_cell.get(name).filter(|before| *before != after)?;
             Some(FactChange {

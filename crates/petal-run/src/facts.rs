@@ -2,8 +2,6 @@
 //! settings of the host are read before the trigger, looked at each second, and read again at the
 //! end.
 
-use std::collections::BTreeMap;
-
 use petal_engine::{Result, Server, ServerFacts};
 use petal_host::facts::{FactChange, FactKind, FactValues, LimitedProcesses};
 use petal_host::host::HostFacts;
@@ -85,11 +83,8 @@ impl<'a> FactsWatch<'a> {
         }
         let count = watch.known.len() + watch.limits.len() + watch.host.len();
         watch.proof.count = count as u64;
-        // A script may set a limit for each cell.
-        let is_by_script = job.settings.external_script.is_some();
-        let none = BTreeMap::new();
-        let before = if is_by_script { &none } else { &job.limits_of_first_cell };
-        watch.proof.keep_limits(&watch.limits, before);
+        watch.proof.keep_limits(&watch.limits);
+        watch.proof.compare_with_first_cell(&job.limits_of_first_cell);
         let differing = watch.proof.since_first_cell.iter();
         differing.for_each(|it| {
             job.watch.note(&format!("not as in the first cell: {}", it.values()));

@@ -198,7 +198,7 @@ impl<'a> RunSeries<'a> {
         }
         let folders: Vec<PathBuf> = std::iter::once(own.path().to_owned()).chain(others).collect();
         drop(own); // Nobody fills it any more.
-        let merged = merge_into(&folders, folder)?;
+        let merged = merge_into(&folders, folder, &self.limits_of_first_cell)?;
         self.context.watch.judged(&merged.run.summary.findings);
         Ok(RunWithFolder { failure: failure.or(merged.failure), ..merged })
     }

@@ -147,7 +147,10 @@ pub(super) fn drive(
     }
     series.os_data = planned.os_data.clone();
     series.replay = planned.replay.clone();
-    series.limits_of_first_cell.clone_from(first_limits);
+    // A script may set a limit for each cell.
+    if series.settings.external_script.is_none() {
+        series.limits_of_first_cell.clone_from(first_limits);
+    }
     series.run_in(begin()?, number, repeat)
 }
 

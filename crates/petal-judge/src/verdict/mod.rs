@@ -116,9 +116,7 @@ pub(crate) fn is_of_others_alone(seen: &Observation) -> bool {
 
 /// The runs that are tests of the same thing: without those of others' processors alone, unless all
 /// are. Returns the others, too.
-pub fn of_one_test<'a>(
-    runs: &[&'a Observation],
-) -> (Vec<&'a Observation>, Vec<&'a Observation>) {
+pub fn of_one_test<'a>(runs: &[&'a Observation]) -> (Vec<&'a Observation>, Vec<&'a Observation>) {
     let (of_others, kept): (Vec<_>, Vec<_>) =
         runs.iter().copied().partition(|seen| is_of_others_alone(seen));
     if kept.is_empty() { (of_others, kept) } else { (kept, of_others) }

@@ -158,10 +158,11 @@ fn add_up_details(details: &mut Details, parts: &[HostRecord]) {
             details.other_runs.push(other.clone());
         }
     }
-    if let Some(facts) = &mut details.facts {
-        // Changes of the server are seen by the first host alone.
-        let others = each().skip(1).filter_map(|other| other.facts.as_ref());
-        facts.changes.extend(others.flat_map(|other| other.changes.iter().cloned()));
+    for part in parts.iter().skip(1) {
+        // Changes of the server are seen by the first host alone, limits by each host.
+        if let Some(other) = &part.run.details.facts {
+            details.facts.get_or_insert_default().add_host(&part.name(), other);
+        }
     }
     details.data_vanished = each().find_map(|other| other.data_vanished.clone());
     details.plan_after = PlanCheck::worst(each().filter_map(|other| other.plan_after.clone()));

@@ -220,6 +220,33 @@ fn a_killed_and_a_missing_share_leave_an_incomplete_record() {
 }
 
 #[test]
+fn limits_that_changed_on_any_host_are_in_the_record_with_its_name() {
+    use crate::facts::FactsProof;
+    use petal_host::facts::{FactChange, FactKind};
+    let (_, dir) = merged_of(&steady_load(2, 4), false);
+    let shares = ["share1", "share2"].map(|name| dir.path().join(name));
+    let mut run = load(&shares[1]).unwrap();
+    let change = FactChange {
+        kind: FactKind::Limit,
+        name: "cpu.max".to_owned(),
+        before: Some("max".to_owned()),
+        after: Some("15000".to_owned()),
+        between_s: (1.0, 2.0),
+    };
+    let limits = [("cpu.max".to_owned(), "max".to_owned())].into();
+    run.details.facts =
+        Some(FactsProof { count: 1, changes: vec![change], limits, ..FactsProof::default() });
+    save(&RecordFolder::open(&shares[1]), &run).unwrap();
+    let into = dir.path().join("again");
+    std::fs::create_dir(&into).unwrap();
+    let merged = merge(&shares, &RecordFolder::open(&into)).unwrap();
+    let facts = merged.details.facts.unwrap();
+    let named = "share 2 (node2): cpu.max";
+    assert_eq!(facts.changes[0].words(), format!("{named}: max -> 15000 in second 1"));
+    assert!(facts.count == 1 && facts.limits.contains_key(named), "{facts:?}");
+}
+
+#[test]
 fn the_databases_figures_end_with_the_share_that_takes_them() {
     let mut shares = steady_load(2, 10);
     shares[0].truncate(4);
