@@ -54,7 +54,7 @@ impl Bmf {
         let mut bmf = Self::default();
         for series in &history.series {
             let (name, metric) = (label(&series.factors), &series.metric);
-            let newest = series.at_newest(&history.newest);
+            let newest = series.at_newest();
             let mean = newest.map(|group| (group.figures.mean, group.figures.interval));
             bmf.add(&name, metric, mean);
             let shift = newest.and_then(|group| group.shift);

@@ -7,7 +7,7 @@
 //! The group is the unit of evidence: the runs of one night, however many, do not show the
 //! differences of nights.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::Serialize;
@@ -68,6 +68,9 @@ pub struct History {
 pub struct FigureHistory {
     pub factors: Vec<(String, String)>,
     pub metric: String,
+    /// The newest group of its database, whether its runs can be used or not.
+    #[serde(skip)]
+    newest: String,
     pub steps: Vec<HistoryGroup>,
     /// Changes of level, the oldest first.
     pub changes: Vec<LevelChange>,
@@ -118,8 +121,62 @@ pub struct Shift {
 }
 
 /// Groups runs by `by`, in the order in which the groups began, and follows each metric of each
-/// cell.
+/// cell, for each database apart.
 pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<History, CompareError> {
+    let Some(key) = key_of_databases(seen).filter(|key| *key != by) else {
+        return of_one_database(seen, by, asked);
+    };
+    let value = |seen: &Observation| cells::value(seen, key).unwrap_or_else(|| "-".to_owned());
+    let databases = by_key(seen.iter().map(|seen| (value(seen), seen.clone())));
+    let parts = databases.iter().map(|(database, runs)| {
+        let mut part = of_one_database(runs, by, asked)?;
+        let factor = (key.to_owned(), database.clone());
+        part.series.iter_mut().for_each(|series| series.factors.insert(0, factor.clone()));
+        for (factors, case) in &mut part.failed {
+            factors.insert(0, factor.clone());
+            case.place = cells::label(factors);
+        }
+        if part.series.is_empty() && part.failed.is_empty() {
+            let place = cells::label(std::slice::from_ref(&factor));
+            let words = part.verdict.map_or_else(String::new, |verdict| verdict.words);
+            let case = LimitCase { outcome: LimitOutcome::Inconclusive, place, words };
+            part.failed.push((vec![factor], case));
+        }
+        Ok(History { verdict: None, ..part })
+    });
+    let (known, unknown): (Vec<_>, Vec<_>) = parts.partition(Result::is_ok);
+    let mut all: Vec<History> = known.into_iter().flatten().collect();
+    // A metric of one database alone is one of the history.
+    let Some(mut first) = (!all.is_empty()).then(|| all.remove(0)) else {
+        return unknown.into_iter().next().unwrap_or_else(|| of_one_database(seen, by, asked));
+    };
+    for part in all {
+        first.series.extend(part.series);
+        first.failed.extend(part.failed);
+        first.headlines.extend(part.headlines);
+        first.notes.extend(part.notes);
+    }
+    let last = seen.iter().max_by_key(|seen| seen.started());
+    let newest =
+        first.series.iter().find(|it| last.is_some_and(|last| it.is_of(key, &value(last))));
+    let records = ComparedSide { name: "the records".to_owned(), observations: seen.to_vec() };
+    let (mut whole, _) = notes::whole_runs(std::slice::from_ref(&records));
+    Ok(History {
+        verdict: match whole[0].observations.is_empty() {
+            true => Some(super::verdict::without_a_side(&[records])),
+            false => super::verdict::of_records(&whole.remove(0)),
+        },
+        newest: newest.map_or(first.newest, |series| series.newest.clone()),
+        notes: crate::distinct(first.notes),
+        ..first
+    })
+}
+
+fn of_one_database(
+    seen: &[Observation],
+    by: &str,
+    asked: &[String],
+) -> Result<History, CompareError> {
     let all = [ComparedSide { name: "the records".to_owned(), observations: seen.to_vec() }];
     let (whole, mut said) = notes::whole_runs(&all);
     let is_without_runs = whole.iter().all(|side| side.observations.is_empty());
@@ -170,6 +227,7 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
     }
     let newest = &groups[groups.len().saturating_sub(1)..];
     let newest_name = newest.first().map_or_else(String::new, |group| group.name.clone());
+    series.iter_mut().for_each(|series: &mut FigureHistory| series.newest.clone_from(&newest_name));
     let failed = cells::all(newest, &keys).into_iter().filter(|cell| cell.sides[0].is_empty());
     let failed = failed.map(|cell| (cell.factors.clone(), why_failed(&cell, by, &newest_name)));
     let different = crate::distinct(different).into_iter().map(|factors| {
@@ -186,6 +244,32 @@ pub fn history(seen: &[Observation], by: &str, asked: &[String]) -> Result<Histo
         series,
         notes: said,
     })
+}
+
+/// The fact that separates records of different databases, which have no common level. Targets are
+/// different databases if one is used on several days, or again after another: a test that makes
+/// its data in a new place each night is one database.
+fn key_of_databases(seen: &[Observation]) -> Option<&'static str> {
+    const TARGET: &str = "target";
+    const ENGINE: &str = "engine";
+    let mut seen: Vec<&Observation> = seen.iter().collect();
+    seen.sort_by_key(|seen| seen.started());
+    let used = seen.iter().filter_map(|seen| Some((cells::value(seen, TARGET)?, seen)));
+    let mut in_turn: Vec<_> = used.clone().map(|(target, _)| target).collect();
+    in_turn.dedup();
+    let targets = by_key(used);
+    let day = |seen: &&&Observation| seen.started().map(|moment| moment.date());
+    let is_lasting = |(_, runs): &(_, Vec<&&Observation>)| {
+        runs.iter().filter_map(day).collect::<BTreeSet<_>>().len() > 1
+    };
+    let is_several =
+        targets.len() > 1 && (in_turn.len() > targets.len() || targets.iter().any(is_lasting));
+    let engines: BTreeSet<_> = seen.iter().filter_map(|seen| cells::value(seen, ENGINE)).collect();
+    match (is_several, engines.len()) {
+        (true, _) => Some(TARGET),
+        (false, 0 | 1) => None,
+        (false, _) => Some(ENGINE),
+    }
 }
 
 /// A group's name with its key; a day needs none.
@@ -287,6 +371,7 @@ fn followed(
     }
     let recent = recent(&means, &begins);
     FigureHistory {
+        newest: String::new(),
         factors: factors.to_vec(),
         metric: metric.to_owned(),
         steps,
@@ -413,17 +498,17 @@ impl History {
         let judged = |shift: Option<Shift>, group: &str| {
             case(place.clone(), &format!("{} ", named(&self.by, group)), shift)
         };
-        let last = series.at_newest(&self.newest);
+        let last = series.at_newest();
         let mut cases = match last.map(|last| last.shift) {
-            None => vec![judged(None, &self.newest)],
+            None => vec![judged(None, &series.newest)],
             Some(None) => {
                 let words =
-                    format!("{} has nothing to be held against", named(&self.by, &self.newest));
+                    format!("{} has nothing to be held against", named(&self.by, &series.newest));
                 let outcome = LimitOutcome::Inconclusive;
                 vec![LimitCase { outcome, place: place.clone(), words }]
             }
             Some(_) if series.fell_to_zero() && limit.side == ForbiddenSide::Below => {
-                let words = format!("{} fell to 0 in every run", named(&self.by, &self.newest));
+                let words = format!("{} fell to 0 in every run", named(&self.by, &series.newest));
                 vec![LimitCase { outcome: LimitOutcome::Failed, place: place.clone(), words }]
             }
             Some(newest) => {
@@ -436,7 +521,7 @@ impl History {
                     .filter(|_| is_settled)
                     .map(|shift| case(format!("{place}, newest groups"), "", Some(shift)));
                 let known: Vec<LimitCase> = of_change.into_iter().chain(recent).collect();
-                if known.is_empty() { vec![judged(newest, &self.newest)] } else { known }
+                if known.is_empty() { vec![judged(newest, &series.newest)] } else { known }
             }
         };
         let is_said = series.changes.last().is_some_and(|change| change.shift == series.trend);
@@ -453,9 +538,13 @@ impl FigureHistory {
         significance::is_fall_to_zero(&before.figures.values, &newest.figures.values)
     }
 
-    /// Returns the last group, if it is the newest of all.
-    pub fn at_newest(&self, newest: &str) -> Option<&HistoryGroup> {
-        self.steps.last().filter(|step| step.group == newest)
+    /// Returns the last group, if it is the newest of its database.
+    pub fn at_newest(&self) -> Option<&HistoryGroup> {
+        self.steps.last().filter(|step| step.group == self.newest)
+    }
+
+    fn is_of(&self, key: &str, value: &str) -> bool {
+        self.factors.iter().any(|(name, own)| name == key && own == value)
     }
 }
 
@@ -521,6 +610,48 @@ mod tests {
         let held = found.hold(&"piops < -5%".parse().unwrap());
         assert_eq!(held.outcome, Inconclusive);
         assert_eq!(held.because, ["all: 2026-11-03 not a storage test"]);
+    }
+
+    #[test]
+    fn each_database_of_a_folder_has_a_history_of_its_kind() {
+        let mut seen =
+            nights(&[&[100.0], &[101.0], &[99.0], &[100.0], &[30.0], &[31.0], &[29.0], &[30.0]]);
+        let on = |seen: &mut Observation, engine: &str, target: &str| {
+            seen.context.insert("engine".to_owned(), engine.to_owned());
+            seen.context.insert("target".to_owned(), target.to_owned());
+        };
+        let found = |seen: &[Observation], by: &str| {
+            let history = history(seen, by, &[metric::PIOPS.to_owned()]).unwrap();
+            let steps = history.series.iter().map(|series| series.steps.len()).collect::<Vec<_>>();
+            let changes = history.series.iter().any(|series| !series.changes.is_empty());
+            (steps, changes, history.hold(&"piops < -20%".parse().unwrap()))
+        };
+        // One after the other, each on several nights; in places that are new each night; in turn.
+        for (at, seen) in seen.iter_mut().enumerate() {
+            on(seen, "postgres", ["postgres://a/x", "postgres://b/x"][at / 4]);
+        }
+        assert!(matches!(found(&seen, DAY), (steps, false, _) if steps == [4, 4]));
+        for (at, seen) in seen.iter_mut().enumerate() {
+            on(seen, "sqlite", &format!("sqlite:/tmp/{at}"));
+        }
+        let (steps, is_changed, gate) = found(&seen, DAY);
+        assert_eq!((steps, is_changed, gate.outcome), (vec![8], true, Failed));
+        for (at, seen) in seen.iter_mut().enumerate() {
+            let engine = ["sqlite", "postgres"][at % 2];
+            on(seen, engine, &format!("{engine}:x"));
+            seen.metrics.insert(metric::PIOPS.to_owned(), [100.0, 30.0][at % 2] + at as f64 / 9.0);
+        }
+        for by in [DAY, RUN] {
+            let (steps, is_changed, gate) = found(&seen, by);
+            assert_eq!((steps, is_changed, gate.outcome), (vec![4, 4], false, Passed), "{gate:?}");
+        }
+        // A database without a valid run leaves its limits open.
+        for seen in seen.iter_mut().filter(|seen| seen.context["engine"] == "postgres") {
+            seen.status = Some(Status::Failed);
+        }
+        let (steps, _, gate) = found(&seen, DAY);
+        assert_eq!((steps, gate.outcome), (vec![4], Inconclusive), "{gate:?}");
+        assert!(gate.because[0].contains("TARGET postgres:x: Nothing is compared"), "{gate:?}");
     }
 
     #[test]

@@ -554,7 +554,7 @@ fn reports_of_the_bare_device_name_no_database() {
     }
 }
 
-/// After an outage the database's counters end before the window of petal's own figures.
+/// The counters of a database that went down end before the window of petal's own figures.
 #[test]
 fn a_page_names_one_counted_window() {
     let mut run = fixture::windowed_run();
