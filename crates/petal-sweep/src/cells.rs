@@ -11,6 +11,7 @@ use crate::changed_server::ServerChanges;
 use petal_host::numbers::decimal;
 use petal_judge::break_point::{self, LoadHeld};
 use petal_judge::next_cell::CellReading;
+use petal_record::conclusions::limit_clause;
 use petal_record::sweep::{self as kept, CellFailure, CellRun, SweepCell};
 use petal_record::sweep_order::{OVERHEAD_GUESSED, Pace, left};
 use petal_record::{RecordError, RecordFolder, Run, Status};
@@ -234,10 +235,12 @@ fn line(number: usize, all: &str, held: &SweepFolder, run: &Run) -> String {
     let Some(cell) = held.sweep.cells.last() else { return String::new() };
     let factors: Vec<String> =
         cell.factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
+    let headline = petal_judge::headline(run);
     format!(
-        "{number} of {all}: {}: {}{}",
+        "{number} of {all}: {}: {}; {}{}",
         factors.join(", "),
-        petal_judge::headline(run).brief(),
+        headline.brief(),
+        limit_clause(&headline.limited_by.words),
         if cell.status == Status::Complete { "" } else { ", FAILED" },
     )
 }

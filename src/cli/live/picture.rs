@@ -7,6 +7,7 @@ use std::path::Path;
 
 use petal_host::histogram::LatencySummary;
 use petal_judge::petals::{PetalLine, Petals, Point};
+use petal_record::conclusions::limit_clause;
 use petal_record::headline::{Headline, Validity, Verdict};
 use petal_record::sweep::CellRun;
 use petal_record::{Run, Second, Severity};
@@ -149,6 +150,18 @@ impl Picture {
     /// Adds a text whole, over as many rows as it needs.
     fn wrap(&mut self, tone: Tone, first: &str, rest: &str, text: &str) {
         self.lines(first, rest, text).iter().for_each(|line| self.put(tone, line));
+    }
+
+    /// The limit of each line of the petals, and a row for each point: PIOPS with their interval, and
+    /// the latency of a read.
+    fn points(&self, petals: &Petals) -> Vec<String> {
+        let rows = lettered_lines(petals).flat_map(|(letter, line)| {
+            let limit = line.peak.and_then(|peak| line.limited_by(peak)).map(limit_clause);
+            let limit = limit.map_or_else(String::new, |limit| format!(": {limit}"));
+            let name = self.lines(&letter, "   ", &format!("{}{limit}", line.name));
+            name.into_iter().chain(line.points.iter().map(point_row))
+        });
+        rows.collect()
     }
 
     /// Adds the newest messages that fit, each whole; the newest one in any case.
@@ -321,7 +334,7 @@ impl Picture {
             return self.put(Tone::Plain, "the petals begin when the first cell has ended");
         }
         let space = body.saturating_sub(self.rows.len() + CHART_EDGES + 1);
-        let points = points(&live.petals);
+        let points = self.points(&live.petals);
         let height = space.saturating_sub(points.len().min(space / 2));
         let height = height.clamp(CHART_ROWS.0, CHART_ROWS.1);
         let draw = || chart::drawing(&live.petals, live.predicted(), height);
@@ -407,15 +420,6 @@ fn lettered_lines(petals: &Petals) -> impl Iterator<Item = (String, &PetalLine)>
         let letter = letter.map_or('-', |(letter, _)| *letter);
         (format!("{letter}  "), line)
     })
-}
-
-/// A row for each point of the petals: PIOPS with their interval, and the latency of a read.
-fn points(petals: &Petals) -> Vec<String> {
-    let rows = lettered_lines(petals).flat_map(|(letter, line)| {
-        let points: Vec<String> = line.points.iter().map(point_row).collect();
-        std::iter::once(letter + &line.name).chain(points)
-    });
-    rows.collect()
 }
 
 /// A letter and a text for each line of the petals: sessions, and PIOPS with their interval.

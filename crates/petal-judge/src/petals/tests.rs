@@ -660,6 +660,15 @@ fn an_invalid_run_is_in_no_point() {
     let petals = Petals::of(&runs);
     assert_eq!(petals.lines[0].points[0].sources.len(), 2);
     assert!(petals.notes[0].ends_with("it is invalid: rows-missing"), "{:?}", petals.notes);
+    // Without another run the petals begin with the reason and the command.
+    let headline = runs[0].headline.as_mut().unwrap();
+    (headline.verdict.words, headline.next) = ("invalid".into(), "petal run".into());
+    let petals = Petals::of(&runs[..1]);
+    assert_eq!(
+        (petals.tested.as_str(), petals.next.as_str()),
+        ("invalid (rows-missing)", "petal run")
+    );
+    assert_eq!(petals.lines, []);
 }
 
 /// A run with this verdict.

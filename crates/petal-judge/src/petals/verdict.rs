@@ -8,6 +8,7 @@ use crate::by_key;
 use crate::compare::is_workload;
 use crate::verdict::not_storage;
 use petal_host::numbers::counted;
+use petal_record::headline::Verdict;
 use petal_record::observation::Observation;
 
 /// Factor of the numbers of readers and writers, which is no platform.
@@ -43,8 +44,9 @@ pub(super) fn of(lines: &[PetalLine], observations: &[Observation]) -> Option<Pe
 /// The verdicts of the runs in words: `valid test of the device`, with the number of runs of each if
 /// they differ. Figures of a table have no verdict.
 pub(super) fn tested(observations: &[Observation]) -> String {
-    let words = |seen: &Observation| match &seen.headline {
-        Some(headline) => headline.verdict.words.clone(),
+    let words = |seen: &Observation| match seen.headline.as_ref().map(|it| &it.verdict) {
+        Some(Verdict { words, reason: Some(why), .. }) => format!("{words} ({})", why.finding),
+        Some(verdict) => verdict.words.clone(),
         None => "not judged by petal".to_owned(),
     };
     let groups = by_key(observations.iter().map(|seen| (words(seen), ())));
@@ -60,16 +62,21 @@ pub(super) fn tested(observations: &[Observation]) -> String {
 }
 
 impl Petals {
-    /// The command to type next: from the verdict, else from a run at the highest peak, if it is
-    /// not another sweep.
+    /// The command to type next: from the verdict, else from a run at the highest peak, or an
+    /// invalid one if there is no peak, if it is not another sweep.
     pub(super) fn next_of(&self, observations: &[Observation]) -> String {
         if let Some(verdict) = &self.verdict {
             return verdict.next.clone();
         }
         let sources = self.highest_peak().map(|(_, point)| point.sources.as_slice());
-        let mut at_peak =
-            observations.iter().filter(|seen| sources.unwrap_or_default().contains(&seen.source));
-        let next = at_peak.find_map(|seen| Some(seen.headline.as_ref()?.next.clone()));
+        let is_at_peak = |seen: &&Observation| match sources {
+            Some(sources) => sources.contains(&seen.source),
+            None => seen.why_unusable().is_some(),
+        };
+        let next = observations
+            .iter()
+            .filter(is_at_peak)
+            .find_map(|seen| Some(seen.headline.as_ref()?.next.clone()));
         next.filter(|next| !next.starts_with("petal sweep ")).unwrap_or_default()
     }
 }

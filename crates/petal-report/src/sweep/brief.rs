@@ -136,7 +136,7 @@ pub(crate) fn highest(petals: &Petals) -> Option<String> {
         }
     });
     let all: Vec<String> = Some(verdict.clone()).into_iter().chain(peak).collect();
-    (!petals.lines.is_empty()).then(|| all.join("; "))
+    (!verdict.is_empty()).then(|| all.join("; "))
 }
 
 /// The load of a point, in the unit of its kind of test; also half of its interval.
