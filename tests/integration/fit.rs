@@ -150,6 +150,33 @@ fn a_mysql_server_at_work_gives_a_profile() {
     assert!(gap.contains("only read"), "{gap}");
 }
 
+/// With a binary log the server counts two commits and two prepares for a transaction that changes
+/// something, one each for InnoDB and the log; without it one commit.
+#[test]
+fn a_commit_is_one_commit_with_and_without_a_binary_log() {
+    if !server_mysql::is_there() {
+        return;
+    }
+    for options in [&["log-bin", "server-id=1"][..], &[]] {
+        let server = server_mysql::Server::start(options);
+        let url = server.url("commits");
+        let work = Workplace::new();
+        work.petal(["setup", "--db", &url, "--scale", "16M", "--scan-table-sz", "0"]).exits(0);
+        let load = ["run", "--db", &url, "--update-rate", "50", "--run-time", "600", "-t", "2"];
+        let mut run = work.petal(load.iter().chain(&["--work-unit", "1"]).chain(&EVEN)).start();
+        run.until("two seconds of the run", || work.seconds().len() > 1);
+        let made =
+            work.petal(["profile", "--db", &url, "--every", "4", "--for", "4"]).exits(0).json();
+        run.signal(Signal::INT);
+        run.ends().exited(130);
+        let profiled = number(&made, "/intervals/0/per_second/commits");
+        assert!((45.0..60.0).contains(&profiled), "{options:?}: {made}");
+        let record = record(&work.run_folder());
+        let counted = number(&record, "/details/io/commits") / number(&record, "/ops/update");
+        assert!((0.95..1.15).contains(&counted), "{options:?}: {counted} commits an UPDATE");
+    }
+}
+
 /// What each engine can imitate, it does: reads and commits.
 #[test]
 fn the_same_profile_on_a_file_and_on_a_bare_device() {

@@ -34,7 +34,8 @@ pub fn of_counters(counters: &Counters) -> ServerWork {
         Some(count) => work.count(WorkCount::Commits, Some(count), "Binlog_cache_use"),
         None => {
             work.count(WorkCount::Commits, counters.io.commits, "Handler_commit");
-            work.gap(WorkCount::Commits, "transactions that only read are in it");
+            let more = "transactions that only read are in it, and each statement of a transaction";
+            work.gap(WorkCount::Commits, more);
         }
     }
     let source = "the log's sequence number, else Innodb_os_log_written";
