@@ -1,5 +1,7 @@
 //! The page of managed services: its grants are enough for a load and a run of a role without superuser.
 
+use std::fs;
+
 use crate::privileges::unknown;
 use crate::support::{Workplace, findings, record, timeline};
 use crate::versions::headline;
@@ -148,4 +150,69 @@ fn what_a_role_is_refused_costs_its_own_figures_and_has_its_reason() {
     for seen in ["place of the data granted", "the use of pg_stat_get_activity (pg_catalog)"] {
         assert!(checked.contains(seen), "{seen}: {checked}");
     }
+}
+
+/// Loads and runs with names in an URL, and asserts that petal finds the files.
+fn assert_on_this_host(url: &str) {
+    let work = Workplace::new();
+    work.petal(["setup", "-s", "1", "--scale", "1024", "--db", url]).exits(0);
+    let checked = work.petal(["check", "--full", "--db", url]).ends().stdout;
+    let words: Vec<&str> = checked.split_whitespace().collect();
+    assert!(words.join(" ").contains("place of the data granted"), "{url}: {checked}");
+    work.petal(["run", "-t", "2", "--work-loop", "10", "--db", url]).ends();
+    let target = record(&work.run_folder())["details"]["target"].clone();
+    assert!(target["data_files"][0].is_string(), "{url}: {target:#}");
+    work.petal(["drop", "--db", url]).exits(0);
+}
+
+#[test]
+fn names_in_any_letters_and_bytes_keep_the_rows_and_the_device() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let (server, space) = (server_postgres::shared(), Workplace::new());
+    fs::create_dir(space.path("spä")).unwrap();
+    server.tablespace("of_bytes", &space.path("spä"));
+    let databases = [
+        ("Ünï \"q\" DB", "%C3%9Cn%C3%AF%20%22q%22%20DB", "UTF8"),
+        ("Odd bytes", "Odd%20bytes", "SQL_ASCII"),
+        ("Latin", "Latin", "LATIN1"),
+    ];
+    let mut admin = server.client("postgres");
+    admin.batch_execute("CREATE ROLE \"Rö\"\"le É\" SUPERUSER LOGIN").unwrap();
+    // The server's own database has no encoding: the sign is a byte that is no letter.
+    let odd = "DO $$ BEGIN EXECUTE pg_catalog.format({}, 't' || chr(233)); END $$";
+    admin.batch_execute(&odd.replace("{}", "'ALTER TABLESPACE of_bytes RENAME TO %I'")).unwrap();
+    for (name, in_url, encoding) in databases {
+        let name = format!("\"{}\"", name.replace('"', "\"\""));
+        let sql = format!("CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0");
+        admin.batch_execute(&sql).unwrap();
+        for setting in ["default_tablespace = %I", "app.of_bytes = %L"] {
+            let sql = odd.replace("{}", &format!("'ALTER DATABASE {name} SET {setting}'"));
+            admin.batch_execute(&sql).unwrap();
+        }
+        let url = server
+            .url("of_letters")
+            .replace("petal@/of_letters", &format!("R%C3%B6%22le%20%C3%89@/{in_url}"));
+        assert_on_this_host(&url);
+    }
+}
+
+#[test]
+fn names_in_any_letters_keep_the_rows_and_the_device_on_mysql() {
+    if !server_mysql::is_there() {
+        return;
+    }
+    let server = server_mysql::shared();
+    let sql = "SET NAMES utf8mb4; CREATE DATABASE `dé-Ä.x 日`; CREATE USER 'Rö\\'le'@localhost; \
+               GRANT ALL ON `dé-Ä.x 日`.* TO 'Rö\\'le'@localhost; \
+               GRANT PROCESS ON *.* TO 'Rö\\'le'@localhost; \
+               GRANT SELECT ON mysql.innodb_index_stats TO 'Rö\\'le'@localhost";
+    server.sql("", sql);
+    let in_url = "d%C3%A9-%C3%84.x%20%E6%97%A5";
+    let url = server
+        .url("of_letters")
+        .replace("root@", "R%C3%B6'le@")
+        .replace("/of_letters", &format!("/{in_url}"));
+    assert_on_this_host(&url);
 }

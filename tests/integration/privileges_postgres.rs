@@ -183,6 +183,8 @@ const LIMITS: &[Words] = &[
         &["ALTER ROLE {role} SET idle_session_timeout = '300ms'"],
         &["idle_session_timeout"],
     ),
+    ("exit_on_error", &["ALTER ROLE {role} SET exit_on_error = on"], &[]),
+    ("vacuum_cost_delay", &["ALTER ROLE {role} SET vacuum_cost_delay = '100ms'"], &[]),
     ("temp_file_limit", &["ALTER ROLE {role} SET temp_file_limit = 0"], &["temp_file_limit"]),
     ("publication", &["CREATE PUBLICATION of_all FOR ALL TABLES"], &["published"]),
     (
@@ -324,7 +326,7 @@ fn hold(limits: &[Limit]) -> Vec<(String, Effect)> {
 }
 
 /// Rows of every `make test`.
-const SAMPLE: [&str; 15] = [
+const SAMPLE: [&str; 16] = [
     // Questions for privileges: all goes on without an answer.
     "no has_function_privilege",
     "no has_table_privilege",
@@ -338,6 +340,7 @@ const SAMPLE: [&str; 15] = [
     "no pg_stat_database",
     "two connections without pg_stat_database",
     "no pg_monitor + managed without a log",
+    "exit_on_error + vacuum_cost_delay + no pg_monitor",
     "role only reads",
     "publication",
     "event trigger on routines",

@@ -369,14 +369,15 @@ fn refuse_pooler(client: &mut Client) -> Result<(), Error> {
     }
 }
 
-/// The first settings of every connection. In a run the text of UPDATEs needs no conversion. The
-/// coordinator of a long load and the one of a profile are idle for longer than any server allows
+/// The first settings of every connection. In a run the text of UPDATEs needs no conversion; names in
+/// answers come in UTF-8, as the driver reads them. The coordinator of a long load and the one of a profile are idle for longer than any server allows
 /// by default; MariaDB also has limits for idle transactions. Values of the server or the account would
 /// cut answers, change plans, refuse or end statements, or end a connection at its commit. MariaDB
 /// ignores comments for MySQL 5.7 and later.
 fn first_settings(lock_limit: Duration) -> String {
     format!(
-        "SET NAMES latin1, SESSION autocommit = 1, SESSION time_zone = '+00:00', \
+        "SET NAMES latin1, SESSION character_set_results = utf8mb4, \
+         SESSION autocommit = 1, SESSION time_zone = '+00:00', \
          SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', \
          SESSION wait_timeout = {IDLE_LIMIT_S}, \
          SESSION lock_wait_timeout = {}, \

@@ -42,16 +42,10 @@ pub fn count(client: &mut Client, name: &str) -> Result<Placement> {
 /// Bytes of the main table's file with its index: it grows when pages are split. Without the
 /// privilege to see files, the statistics' value.
 pub fn main_bytes(client: &mut Client, name: &str) -> Result<Option<u64>> {
-    for view in ["innodb_sys_tablespaces", "innodb_tablespaces"] {
-        let sql = format!(
-            "SELECT file_size FROM information_schema.{view} \
-             WHERE name = CONCAT(DATABASE(), '/{name}_cf1')"
-        );
-        if let Some(bytes) = client.query::<u64>(&sql).ok().and_then(|found| found.first().copied())
-        {
-            return Ok(Some(bytes));
-        }
+    let table = format!("{name}_cf1");
+    if let Some(bytes) = schema::file_bytes(client, &table) {
+        return Ok(Some(bytes));
     }
-    let (data, index) = schema::table_bytes(client, &format!("{name}_cf1"))?;
+    let (data, index) = schema::table_bytes(client, &table)?;
     Ok(index.map(|index| data.saturating_add(index)))
 }

@@ -126,9 +126,12 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         without: "A load cannot be proved, so the user cannot load here.".to_owned(),
         advice: format!("GRANT SELECT ON {PROOF_VIEW} TO the user"),
     });
-    privileges.extend(own_files::rights(
-        LocalMysql::find(endpoint, &mut client).map(|found| found.map(|it| it.files)),
-    ));
+    let here = LocalMysql::find(endpoint, &mut client).map(|found| {
+        let server = found?;
+        let seen = schemas.first().map(|&first| server.main_file(&mut client, first));
+        seen.transpose().map(|_| server.files)
+    });
+    privileges.extend(own_files::rights(here));
     privileges.push(match schemas.first() {
         // For loaded data the description says whether I/O is timed.
         None => Privilege {

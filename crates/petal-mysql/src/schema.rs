@@ -181,6 +181,34 @@ pub fn table_bytes(client: &mut Client, table: &str) -> Result<(u64, Option<u64>
     }
 }
 
+/// The database's name as MariaDB spells it in its folder and in its views of files; MySQL has no such letters.
+const IN_FILES: &str = "CAST(CONVERT(DATABASE() USING filename) AS BINARY)";
+
+/// Bytes of a table's file; None if the user may not see files.
+pub fn file_bytes(client: &mut Client, table: &str) -> Option<u64> {
+    let views = [("innodb_sys_tablespaces", IN_FILES), ("innodb_tablespaces", "DATABASE()")];
+    let of_view = |(view, database): (&str, &str)| {
+        let sql = format!(
+            "SELECT file_size FROM information_schema.{view} WHERE name = CONCAT({database}, '/{table}')"
+        );
+        client.query::<u64>(&sql).ok()?.pop().filter(|bytes| *bytes > 0)
+    };
+    views.into_iter().find_map(of_view)
+}
+
+/// The path of a table's file in the data directory; None if the server does not say it to this user.
+pub fn path(client: &mut Client, table: &str) -> Option<String> {
+    let questions = [
+        format!("SELECT CONCAT(CONVERT({IN_FILES} USING latin1), '/{table}.ibd')"),
+        format!(
+            "SELECT path FROM information_schema.innodb_datafiles JOIN \
+             information_schema.innodb_tablespaces USING (space) \
+             WHERE name = CONCAT(DATABASE(), '/{table}')"
+        ),
+    ];
+    questions.iter().find_map(|sql| client.query(sql).ok()?.pop())
+}
+
 /// Every table by a name of petal's, and whether it carries the mark.
 pub fn tables(client: &mut Client) -> Result<Vec<(String, bool)>> {
     let sql = format!(

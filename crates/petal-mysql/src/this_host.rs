@@ -55,11 +55,18 @@ impl LocalMysql {
                    @@innodb_data_file_path";
         let (database, is_own, home, shared): (String, bool, Option<String>, String) =
             client.query_one(sql).map_err(|error| error.to_string())?;
-        let own = format!("{}/{table}.ibd", file_name(&database));
+        let told = schema::path(client, &table);
+        // Without PROCESS petal spells the folder, except for letters of other alphabets.
+        if told.is_none() && !database.is_ascii() {
+            return Err(format!(
+                "the user may not know where {table} lies (GRANT PROCESS ON *.* shows it)"
+            ));
+        }
+        let own = told.unwrap_or_else(|| format!("{}/{table}.ibd", file_name(&database)));
         let shared = shared.split(':').next().unwrap_or_default();
         let shared = Path::new(&home.unwrap_or_default()).join(shared);
         let path = self.named.join(if is_own { Path::new(&own) } else { &shared });
-        let bytes = if is_own { file_bytes(client, &table) } else { None };
+        let bytes = if is_own { schema::file_bytes(client, &table) } else { None };
         self.files.check(&table, &path, bytes)?;
         self.files.see(&path)
     }
@@ -88,18 +95,6 @@ fn process(client: &mut Client, pid_file: &Path, host: &str) -> Option<u32> {
         could_be.retain(of_host);
     }
     could_be.pop().filter(|_| could_be.is_empty())
-}
-
-/// Bytes of a table's file; None if the user may not see files.
-fn file_bytes(client: &mut Client, table: &str) -> Option<u64> {
-    let of_view = |view: &str| {
-        let sql = format!(
-            "SELECT file_size FROM information_schema.{view} WHERE name = CONCAT(DATABASE(), \
-             '/{table}')"
-        );
-        client.query::<u64>(&sql).ok()?.pop().filter(|bytes| *bytes > 0)
-    };
-    ["innodb_sys_tablespaces", "innodb_tablespaces"].into_iter().find_map(of_view)
 }
 
 /// The name of a database as the server writes it into its folder.

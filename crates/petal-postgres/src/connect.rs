@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use tokio_postgres::config::ChannelBinding;
 use tokio_postgres::error::{DbError, SqlState};
-use tokio_postgres::types::FromSqlOwned;
 use tokio_postgres::{Config, Row, SimpleQueryMessage, Statement, ToStatement};
 
-use super::answer::Columns as _;
+use super::answer::{ColumnValue, Columns as _};
 use super::client::{CancelToken, Client, Error, Parameters};
 use super::libpq::Address;
 use super::login_watch::LoginRules;
@@ -45,7 +44,8 @@ const FIRST_QUESTION: &str = "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_
 /// roles may have made functions and tables of the same names in other schemas. The temporary schema
 /// comes first unless it is named. A shorter lock_timeout of the role's stays. The coordinator of a
 /// long load and sessions before a run are idle for longer than a role's limits may allow. The server does not
-/// compile questions (jit): that takes longer than the answer.
+/// compile questions (jit): that takes longer than the answer. It refuses nothing with the end of the session, and
+/// VACUUM does not rest. A database without an encoding refuses names of another one, unless petal has none, too.
 fn first_settings(lock_limit: Duration) -> String {
     format!(
         "SET search_path = pg_catalog, pg_temp; SET quote_all_identifiers = off; \
@@ -55,7 +55,10 @@ fn first_settings(lock_limit: Duration) -> String {
          pg_catalog.current_setting('lock_timeout')::interval) * 1000, 0), {}) \
          ::bigint AS limit_ms) AS limits; \
          SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings \
-         WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout', 'jit')",
+         WHERE name IN ('idle_session_timeout', 'idle_in_transaction_session_timeout', \
+         'transaction_timeout', 'exit_on_error', 'vacuum_cost_delay', 'jit'); \
+         SELECT pg_catalog.set_config('client_encoding', setting, false) FROM pg_catalog.pg_settings \
+         WHERE name = 'server_encoding' AND setting = 'SQL_ASCII'",
         lock_limit.as_millis()
     )
 }
@@ -282,9 +285,9 @@ impl Endpoint {
         let rows = self.ask(BRIEF, |client| client.query(locks::WAIT_EVENT, &[&process]));
         let rows = rows.ok()?;
         let row = rows.first()?;
-        let (kind, event): (&str, &str) = (row.read(0).ok()?, row.read(1).ok()?);
-        let statement = statement_name(row.read(2).ok()?);
-        let which = match event {
+        let (kind, event): (String, String) = (row.read(0).ok()?, row.read(1).ok()?);
+        let statement = statement_name(&row.read::<String>(2).ok()?);
+        let which = match &*event {
             "SyncRep" => ", the answer of a synchronous standby",
             "ClientRead" => ", petal's next message",
             _ => "",
@@ -383,7 +386,7 @@ impl Client {
     }
 
     /// The one value of an answer.
-    pub fn ask_value<T: FromSqlOwned>(
+    pub fn ask_value<T: ColumnValue>(
         &mut self,
         doing: &str,
         sql: &str,
@@ -393,7 +396,7 @@ impl Client {
     }
 
     /// The one value of an answer; None if the role may not ask.
-    pub fn ask_if_allowed<T: FromSqlOwned>(
+    pub fn ask_if_allowed<T: ColumnValue>(
         &mut self,
         doing: &str,
         sql: &str,

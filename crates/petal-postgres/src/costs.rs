@@ -128,7 +128,7 @@ impl CostProbes for Postgres {
         Ok(CostFacts {
             hit_share: (visited > 0).then(|| hits as f64 / visited as f64),
             data_files: data_files(self.first()?, &mut client)?,
-            is_direct: row.read::<&str>(0)?.contains("data"),
+            is_direct: row.read::<String>(0)?.contains("data"),
             has_short_rows: true,
             readers: readers.map(|(name, count)| (name.to_owned(), count)),
             depths: DEPTHS.to_vec(),
@@ -161,7 +161,7 @@ fn data_files(endpoint: &Endpoint, client: &mut Client) -> Result<Vec<PathBuf>> 
         let Some(first) = server.see(&path).ok().filter(|first| is_below && first.is_file()) else {
             return Ok(Vec::new());
         };
-        let later = (1..).map_while(|segment| server.see(&format!("{path}.{segment}")).ok());
+        let later = (1..).map_while(|segment| server.see(format!("{path}.{segment}")).ok());
         let later: Vec<PathBuf> = later.take_while(|file| file.is_file()).collect();
         files.push(first);
         files.extend(later);
@@ -251,7 +251,7 @@ impl PostgresCosts {
             self.switch(access)?;
             let sql = format!("EXPLAIN (COSTS OFF) SELECT pg_catalog.count(*) FROM {from}");
             let lines = self.client.ask("explaining an access", &sql, &[])?;
-            let lines: Vec<&str> = lines.iter().map(|row| row.read(0)).collect::<Result<_>>()?;
+            let lines: Vec<String> = lines.iter().map(|row| row.read(0)).collect::<Result<_>>()?;
             if !lines.iter().any(|line| line.trim().trim_start_matches("->").trim() == wanted) {
                 return Err(EngineError::Database(format!(
                     "{}: the plan is not \"{wanted}\", which petal measures, but: {}; look for \

@@ -5,6 +5,7 @@
 //! Asked before the first row: whether the server takes writes, privileges, the tablespace, free
 //! space, and the locks on replaced tables.
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::answer::{Columns as _, NonNegative, pairs};
@@ -261,7 +262,7 @@ impl Loader<'_> {
                    current_user::pg_catalog.text, \
                    pg_catalog.current_database()::pg_catalog.text";
         let row = client.ask_row("looking", sql, &[])?;
-        let (role, database): (&str, &str) = (row.read(2)?, row.read(3)?);
+        let (role, database): (String, String) = (row.read(2)?, row.read(3)?);
         if row.read(0)? {
             return Err(self.refused("is a standby, which only reads; name its primary"));
         }
@@ -281,7 +282,7 @@ impl Loader<'_> {
     }
 
     /// The tablespace must be there, and be open to the role. Its folder; empty: the server's own.
-    fn check_tablespace(&self, client: &mut Client) -> Result<String> {
+    fn check_tablespace(&self, client: &mut Client) -> Result<PathBuf> {
         // Without a name the session's default goes before the database's.
         let sql = "SELECT pg_catalog.pg_tablespace_location(oid), oid \
                    FROM pg_catalog.pg_tablespace WHERE spcname = coalesce($1, \
@@ -327,7 +328,7 @@ impl Loader<'_> {
             return Err(self.refused(&format!(
                 "schema {name} is in the way and belongs to role {}, who alone may drop it; load \
                  with that role",
-                row.read::<&str>(1)?
+                row.read::<String>(1)?
             )));
         }
         Ok(())
@@ -348,7 +349,7 @@ impl Loader<'_> {
 
     /// Checks for free space if the data's folder is visible from here. Replaced data stay until
     /// the new are there.
-    fn check_room(&self, client: &mut Client, tablespace: &str) -> Result<()> {
+    fn check_room(&self, client: &mut Client, tablespace: &Path) -> Result<()> {
         let Some(Ok(server)) = LocalPostgres::find(self.endpoint, client) else {
             return Ok(());
         };

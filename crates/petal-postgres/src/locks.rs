@@ -108,10 +108,10 @@ fn blocker(row: &Row) -> Result<Blocker> {
 /// The lock that a connection waits for; None if it does not wait.
 pub fn lock_wait(rows: &[Row]) -> Option<LockWait> {
     // Such as `AccessShareLock on petal1.cf1`.
-    let what: Option<&str> = rows.first()?.read(0).ok()?;
+    let what: Option<String> = rows.first()?.read(0).ok()?;
     // Who cannot be named is not named.
     let blockers = rows.iter().filter_map(|row| blocker(row).ok());
-    Some(lock_wait_behind(what, &blockers.collect::<Vec<_>>()))
+    Some(lock_wait_behind(what.as_deref(), &blockers.collect::<Vec<_>>()))
 }
 
 fn lock_wait_behind(what: Option<&str>, blockers: &[Blocker]) -> LockWait {

@@ -78,7 +78,7 @@ fn check_one(client: &mut Client, number: u32, prefetch: u32) -> Result<PlanChec
     let lines = client.ask(doing, "EXPLAIN (COSTS OFF) EXECUTE petal_plan (1, 2)", &[])?;
     client.run(doing, "DEALLOCATE petal_plan")?;
     let text = |row: &Row| {
-        let line = row.read::<&str>(0)?;
+        let line = row.read::<String>(0)?;
         let line = line.trim().trim_start_matches("->").trim();
         // The index of a killed neighbour, on the same column, serves as well.
         Ok(line.replace(neighbours::INDEX, "cf1_custid"))

@@ -75,9 +75,13 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         "Waits of petal's sessions are then unknown.",
         advice,
     ));
-    privileges.extend(own_files::rights(
-        LocalPostgres::find(endpoint, &mut client).map(|found| found.map(|it| it.files)),
-    ));
+    let here = LocalPostgres::find(endpoint, &mut client).map(|found| {
+        let server = found?;
+        let seen = schemas.first().map(|&first| server.folders(&mut client, first));
+        let seen = seen.transpose().map_err(|error| error.to_string())?;
+        seen.transpose().map(|_| server.files)
+    });
+    privileges.extend(own_files::rights(here));
     if server_version(&mut client)? >= 150_000 {
         privileges.push(privilege(
             "checkpoint",

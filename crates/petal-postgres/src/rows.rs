@@ -41,7 +41,7 @@ impl RowReader for PostgresRows {
         let rows = rows.map_err(|error| self.client.error("reading rows", &error))?;
         let (width, filler) = (self.meta.column_bytes(), self.meta.filler);
         for row in &rows {
-            let text = |at| row.read::<Option<&str>>(at).ok().flatten().map(str::as_bytes);
+            let text = |at| row.try_get::<_, Option<&str>>(at).ok().flatten().map(str::as_bytes);
             let key = row.read::<i64>(0)?.cast_unsigned();
             found.push(found_row(key, (1..=COLUMNS).map(text), width, filler));
         }

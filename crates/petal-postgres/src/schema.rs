@@ -79,8 +79,8 @@ pub fn drop(client: &mut Client, schema: &str) -> Result<String> {
                WHERE n.nspname = $1 AND p.proname = 'petal_run' AND p.prokind = 'p'";
     let doing = format!("looking for {schema}.petal_run");
     let rows = client.ask(&doing, sql, &[&schema])?;
-    let routines = rows.iter().map(|row| row.read(0)).collect::<Result<Vec<&str>>>()?;
-    Ok(drop_with(schema, routines.into_iter()))
+    let routines = rows.iter().map(|row| row.read(0)).collect::<Result<Vec<String>>>()?;
+    Ok(drop_with(schema, routines.iter().map(String::as_str)))
 }
 
 /// The procedures are named with their parameters, as the server has them.

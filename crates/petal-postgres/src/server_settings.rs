@@ -76,7 +76,7 @@ impl ChangeableSettings for Postgres {
         let is_locked: bool = client.ask_value(LOCKING, LOCK, &[])?;
         let holders = client.ask(LOCKING, HOLDERS, &[])?;
         match holders.first() {
-            Some(holder) => Err(settings_locked(&client.server, holder.read(0)?)),
+            Some(holder) => Err(settings_locked(&client.server, &holder.read::<String>(0)?)),
             None if !is_locked => Err(settings_locked(&client.server, "another petal")),
             None => Ok(Box::new(LockedSettings(client))),
         }

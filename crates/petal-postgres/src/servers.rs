@@ -86,7 +86,7 @@ pub fn check_standbys(endpoint: &Endpoint) -> Result<()> {
         rows => rows.map_err(|it| client.error("asking for its synchronous standbys", &it))?,
     };
     let Some(row) = rows.first() else { return Ok(()) };
-    let (names, wanted): (&str, i64) = (row.read(0)?, row.read(1)?);
+    let (names, wanted): (String, i64) = (row.read(0)?, row.read(1)?);
     match row.read::<Option<i64>>(2)? {
         Some(connected) if connected < wanted => Err(EngineError::Environment(format!(
             "{}: each commit waits for {wanted} synchronous standby (synchronous_standby_names = \
@@ -210,7 +210,7 @@ pub fn check_updates(primary: &Endpoint, schemas: &[u32]) -> Result<()> {
         pg_catalog.current_setting('transaction_read_only')::boolean, \
                current_user::pg_catalog.text";
     let row = client.ask_row(ASKING_UPDATES, sql, &[])?;
-    let role: &str = row.read(2)?;
+    let role: String = row.read(2)?;
     if row.read(0)? {
         return refused(
             "is a standby, which only reads: name the primary as well (postgres://standby,\

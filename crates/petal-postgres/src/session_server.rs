@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Row, Statement};
 
-use super::answer::NonNegative;
+use super::answer::{ColumnValue as _, NonNegative};
 use super::client::{Client, Error};
 use super::connect::words;
 use super::schema::{self, ROUTINE_VERSION};
@@ -277,7 +277,7 @@ impl Answer {
             started: row.try_get("started")?,
             ends,
             counts: row.try_get("counts")?,
-            errors: row.try_get::<_, Option<Vec<String>>>("errors")?.unwrap_or_default(),
+            errors: <Option<Vec<String>>>::of(row.try_get("errors")?).unwrap_or_default(),
         })
     }
 

@@ -36,6 +36,8 @@ const AUTHENTICATION_BYTES_MAX: u32 = 64 << 10;
 /// All that a server says without a question, such as its settings: the driver may keep it.
 const UNASKED_BYTES_MAX: u64 = 64 << 20;
 const UNASKED_KINDS: &[u8] = b"ANS";
+/// A setting that the server reports without a question, such as its search_path.
+const SETTING: u8 = b'S';
 /// A letter, and the length of the rest, itself included.
 const HEADER_BYTES: usize = 5;
 const LENGTH_BYTES: u32 = 4;
@@ -263,7 +265,7 @@ impl AsyncRead for BoundedStream {
     ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
         ready!(self.bytes().poll_read(context, into))?;
-        Poll::Ready(self.messages.take(&into.filled()[before..]))
+        Poll::Ready(self.messages.take(&mut into.filled_mut()[before..]))
     }
 }
 
@@ -304,28 +306,41 @@ struct MessageLengths {
     login: LoginWatch,
     /// The request for authentication under way.
     request: Option<Vec<u8>>,
+    /// The message under way is a setting's name and value.
+    is_setting: bool,
 }
 
 impl MessageLengths {
     fn new(login: LoginWatch) -> Self {
-        Self { header: Vec::new(), rest: 0, unasked_bytes: 0, login, request: None }
+        Self {
+            header: Vec::new(),
+            rest: 0,
+            unasked_bytes: 0,
+            login,
+            request: None,
+            is_setting: false,
+        }
     }
 
-    fn take(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+    fn take(&mut self, mut bytes: &mut [u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let passed = bytes.len().min(self.rest);
-            self.rest -= passed;
+            let (passed, later) = bytes.split_at_mut(bytes.len().min(self.rest));
+            self.rest -= passed.len();
             if let Some(request) = &mut self.request {
-                request.extend_from_slice(&bytes[..passed]);
+                request.extend_from_slice(passed);
             }
-            bytes = &bytes[passed..];
+            if self.is_setting {
+                // The driver ends the connection at a value that is not UTF-8, and petal reads none of them.
+                passed.iter_mut().filter(|byte| !byte.is_ascii()).for_each(|byte| *byte = b'?');
+            }
+            bytes = later;
             if self.rest == 0
                 && let Some(request) = self.request.take()
             {
                 self.login.hear(&request)?;
             }
             let missing = HEADER_BYTES - self.header.len();
-            let (header, body) = bytes.split_at(missing.min(bytes.len()));
+            let (header, body) = bytes.split_at_mut(missing.min(bytes.len()));
             self.header.extend_from_slice(header);
             bytes = body;
             if let Some(&[kind, ref length @ ..]) = self.header.first_chunk::<HEADER_BYTES>() {
@@ -347,6 +362,7 @@ impl MessageLengths {
             return Err(io::Error::other(TOO_LONG));
         }
         self.request = is_request.then(Vec::new);
+        self.is_setting = kind == SETTING;
         // The driver refuses a length that does not include itself.
         Ok(length.saturating_sub(LENGTH_BYTES) as usize)
     }
@@ -375,35 +391,49 @@ mod tests {
         }
         for cut in 1..said.len() {
             let mut lengths = any_login();
-            assert!(said.chunks(cut).all(|piece| lengths.take(piece).is_ok()), "{cut}");
-            assert!(lengths.take(&message(b'D', MESSAGE_BYTES_MAX + 1)).is_err(), "{cut}");
+            assert!(said.clone().chunks_mut(cut).all(|piece| lengths.take(piece).is_ok()), "{cut}");
+            assert!(lengths.take(&mut message(b'D', MESSAGE_BYTES_MAX + 1)).is_err(), "{cut}");
         }
-        assert!(any_login().take(&message(b'D', MESSAGE_BYTES_MAX)).is_ok());
+        assert!(any_login().take(&mut message(b'D', MESSAGE_BYTES_MAX)).is_ok());
     }
 
     #[test]
     fn unsolicited_messages_of_a_server_are_bounded_in_total() {
         let mut lengths = any_login();
-        let mebibyte = [message(b'S', 1 << 20), vec![0; (1 << 20) - 4]].concat();
-        let taken = (0..100).take_while(|_| lengths.take(&mebibyte).is_ok()).count();
+        let mut mebibyte = [message(b'S', 1 << 20), vec![0; (1 << 20) - 4]].concat();
+        let taken = (0..100).take_while(|_| lengths.take(&mut mebibyte).is_ok()).count();
         assert_eq!(taken as u64, UNASKED_BYTES_MAX >> 20);
         let mut rows = any_login();
-        let row = [message(b'D', 1 << 20), vec![0; (1 << 20) - 4]].concat();
-        assert!((0..100).all(|_| rows.take(&row).is_ok()), "rows are bounded where they are kept");
+        let mut row = [message(b'D', 1 << 20), vec![0; (1 << 20) - 4]].concat();
+        assert!(
+            (0..100).all(|_| rows.take(&mut row).is_ok()),
+            "rows are bounded where they are kept"
+        );
     }
 
     #[test]
     fn a_request_for_authentication_is_heard_whole_however_its_bytes_are_cut() {
-        let ask = [message(AUTHENTICATION, 8), 3_i32.to_be_bytes().to_vec()].concat();
+        let mut ask = [message(AUTHENTICATION, 8), 3_i32.to_be_bytes().to_vec()].concat();
         for cut in 1..=ask.len() {
             let required = RequiredAuth::parse("scram-sha-256").unwrap();
             let rules = LoginRules { required, ..LoginRules::default() };
             let end = OtherEnd::Known(SocketPeer::Elsewhere);
             let mut lengths = MessageLengths::new(LoginWatch::new(rules, end, false));
-            let refused = ask.chunks(cut).find_map(|piece| lengths.take(piece).err()).unwrap();
+            let refused = ask.chunks_mut(cut).find_map(|piece| lengths.take(piece).err()).unwrap();
             assert!(refused.to_string().contains("require_auth=scram-sha-256"), "{cut}: {refused}");
         }
-        let long = message(AUTHENTICATION, AUTHENTICATION_BYTES_MAX + 1);
-        assert!(any_login().take(&long).is_err());
+        let mut long = message(AUTHENTICATION, AUTHENTICATION_BYTES_MAX + 1);
+        assert!(any_login().take(&mut long).is_err());
+    }
+
+    #[test]
+    fn settings_reach_the_driver_in_letters_that_it_takes() {
+        let setting = [message(b'S', 9), b"a\0\xe9b\0".to_vec(), message(b'D', 5), vec![0xe9]];
+        let whole = setting.concat();
+        for cut in 1..=whole.len() {
+            let (mut heard, mut lengths) = (whole.clone(), any_login());
+            assert!(heard.chunks_mut(cut).all(|piece| lengths.take(piece).is_ok()), "{cut}");
+            assert_eq!((heard[7], heard.last()), (b'?', Some(&0xe9)), "{cut}");
+        }
     }
 }

@@ -38,7 +38,7 @@ impl LocalPostgres {
         // The session's own process ends with it.
         let process = processes(client).ok_or(NO_PROCESS)?.parent;
         let files = OwnFiles { process };
-        let named = data_directory(client, process).ok_or(
+        let named = data_directory(client, files).ok_or(
             "the role may not know where its data lie (GRANT pg_read_all_settings shows it)",
         )?;
         let folder = files.see(&named)?;
@@ -46,8 +46,15 @@ impl LocalPostgres {
     }
 
     /// The path at which petal finds a file in the data directory.
-    pub fn see(&self, path: &str) -> Result<PathBuf, String> {
+    pub fn see(&self, path: impl AsRef<Path>) -> Result<PathBuf, String> {
         self.files.see(&self.named.join(path))
+    }
+
+    /// The folder of a tablespace: by its name, or by the server's link to it.
+    fn see_tablespace(&self, named: &Path, space: u32) -> Result<PathBuf, String> {
+        let link = self.named.join(format!("pg_tblspc/{space}"));
+        let there = self.files.see_all([self.named.join(named), link]).into_iter().next();
+        there.map_or_else(|| self.see(named), Ok)
     }
 
     /// The log's folder, if petal finds it.
@@ -78,7 +85,10 @@ impl LocalPostgres {
             JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
             WHERE n.nspname ~ '^petal[1-9][0-9]*$' AND c.relname IN ('cf1', 'cf1_custid', 'cf2')";
         let rows = client.ask("asking for its files", &named(sql), &[])?;
-        let places = rows.iter().map(|row| Ok(place_of(row.read(0)?))).collect::<Result<_>>()?;
+        let places = rows
+            .iter()
+            .map(|row| Ok(place_of(row.read::<Option<String>>(0)?.as_deref())))
+            .collect::<Result<_>>()?;
         let mut folders = ServerFolders::default();
         let places: BTreeSet<Option<u32>> = places;
         for place in &places {
@@ -86,9 +96,9 @@ impl LocalPostgres {
                 None => self.folder.clone(),
                 Some(space) => {
                     let sql = "SELECT pg_catalog.pg_tablespace_location($1)";
-                    let named: String =
+                    let named: PathBuf =
                         client.ask_value("asking for a tablespace", sql, &[space])?;
-                    match self.files.see(&self.named.join(named)) {
+                    match self.see_tablespace(&named, *space) {
                         Ok(folder) => folder,
                         Err(why) => return Ok(Err(why)),
                     }
@@ -144,13 +154,17 @@ pub fn processes(client: &mut Client) -> Option<ServerProcesses> {
     ServerProcesses::of_session(number, began, writer)
 }
 
-/// The data directory by the server's own name: from the server, or from its process.
-fn data_directory(client: &mut Client, process: u32) -> Option<PathBuf> {
+/// The data directory by the server's own name: from the server, or from its process. An answer of a
+/// database in another encoding than the name's is another name.
+fn data_directory(client: &mut Client, files: OwnFiles) -> Option<PathBuf> {
     let sql = "SELECT pg_catalog.current_setting('data_directory') FROM pg_catalog.pg_settings \
                 WHERE name = 'data_directory'";
     let rows = client.query(sql, &[]).ok()?;
-    let shown = rows.first().and_then(|row| row.try_get::<_, String>(0).ok());
+    let shown = rows.first().and_then(|row| row.read::<PathBuf>(0).ok());
+    let shown = shown.filter(|folder| !folder.as_os_str().is_empty());
+    let is_there = |folder: &&PathBuf| !files.see_all([folder.to_path_buf()]).is_empty();
     // Every process of the server works in its data directory.
-    let folder = || fs::read_link(Path::new("/proc").join(process.to_string()).join("cwd")).ok();
-    shown.filter(|folder| !folder.is_empty()).map(PathBuf::from).or_else(folder)
+    let own = Path::new("/proc").join(files.process.to_string()).join("cwd");
+    let folder = || fs::read_link(own).ok();
+    shown.as_ref().filter(is_there).cloned().or_else(folder).or(shown)
 }

@@ -20,9 +20,9 @@ pub fn check_schema(client: &mut Client, name: &str) -> Result<()> {
     let sql = include_str!("sql/trust.sql").replace("{me}", ME.trim_end());
     let rows = client.ask(&format!("asking for code on the tables of {name}"), &sql, &[&name])?;
     let Some(row) = rows.first() else { return Ok(()) };
-    let (kind, what): (&str, &str) = (row.read(0)?, row.read(1)?);
+    let (kind, what): (String, String) = (row.read(0)?, row.read(1)?);
     let server = &client.server;
-    let why = match (kind, row.read::<Option<&str>>(2)?) {
+    let why = match (&*kind, row.read::<Option<String>>(2)?) {
         ("owner", Some(owner)) => format!(
             "{what} belongs to role {owner}, whose code could run with the rights of your role; \
              connect as {owner}, or load the data again with your role (petal setup --replace)"

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use petal_host::devices::memory_file_system;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Product, size and settings of the target, as they were when a run began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -53,6 +53,11 @@ impl ServerIdentity {
     }
 }
 
+/// A record is a text: bytes of a path that are no letters do not keep it from being written.
+fn as_texts<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
+}
+
 /// The facts about a target beyond the stable five of [`Target`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -72,6 +77,7 @@ pub struct TargetDetails {
     pub settings: Vec<(String, String)>,
     /// The files or folders that hold petal's data, to find their devices; of a database in petal's
     /// process its log, too.
+    #[serde(serialize_with = "as_texts")]
     pub data_files: Vec<PathBuf>,
     /// Other files and folders of a server: its catalog, its log.
     #[serde(skip)]
