@@ -379,6 +379,7 @@ const FIGURES: &[FigureEntry] = &[
 ];
 
 pub static TABLE: FigureTable = FigureTable {
+    has_all_columns: false,
     views: VIEWS,
     figures: FIGURES,
     needs: &[

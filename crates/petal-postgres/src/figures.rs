@@ -279,6 +279,18 @@ const OWN_VISITED: &[(&str, i64)] = &[
     ("cf1.idx_blks_read", 1),
     ("cf2.heap_blks_read", 1),
 ];
+/// Reads of the whole database, or of the server, for a role that may not see petal's tables.
+const DATABASE_READ: FigureSource = FigureSource {
+    needs: &[COUNTED],
+    ..source(ALL, &[("pg_stat_database.blks_read", 1)], Blocks, Work::Database)
+};
+const SERVER_READ: FigureSource =
+    source(&[to(16, 17)], &[("pg_stat_io.reads", 1)], Blocks, Work::Server);
+const SERVER_READ_18: FigureSource =
+    source(&[from(18)], &[("pg_stat_io.read_bytes", 1)], Bytes, Work::Server);
+const READ: &[FigureSource] =
+    &[source(ALL, OWN_READ, Blocks, Work::OwnTables), DATABASE_READ, SERVER_READ, SERVER_READ_18];
+const READ_STAND_IN: &str = "reads of the whole database, or of the server (16 and later)";
 const WRITTEN_12: &[(&str, i64)] = &[
     ("pg_stat_bgwriter.buffers_checkpoint", 1),
     ("pg_stat_bgwriter.buffers_clean", 1),
@@ -314,8 +326,26 @@ const WRITTEN: &[FigureSource] = &[
 ];
 
 const FIGURES: &[FigureEntry] = &[
-    io("logical_reads", Blocks, &[source(ALL, OWN_VISITED, Blocks, Work::OwnTables)]),
-    io("physical_read_blocks", Blocks, &[source(ALL, OWN_READ, Blocks, Work::OwnTables)]),
+    FigureEntry {
+        stand_in: "blocks of the whole database",
+        ..io(
+            "logical_reads",
+            Blocks,
+            &[
+                source(ALL, OWN_VISITED, Blocks, Work::OwnTables),
+                FigureSource {
+                    needs: &[COUNTED],
+                    ..source(
+                        ALL,
+                        &[("pg_stat_database.blks_hit", 1), ("pg_stat_database.blks_read", 1)],
+                        Blocks,
+                        Work::Database,
+                    )
+                },
+            ],
+        )
+    },
+    FigureEntry { stand_in: READ_STAND_IN, ..io("physical_read_blocks", Blocks, READ) },
     // The index scan that petal forces reads one block a request, in every version: requests are blocks.
     // Until 16 a scan of a table does so, too. From 17 on it reads several at once; 17 counts their blocks
     // (op_bytes), 18 the requests (read_bytes has the bytes). The calls of a scan of 15,000 blocks, by strace:
@@ -325,10 +355,18 @@ const FIGURES: &[FigureEntry] = &[
         Requests,
         &[
             source(&[to(12, 16)], OWN_READ, Blocks, Work::OwnTables),
+            FigureSource { versions: &[to(12, 16)], ..DATABASE_READ },
+            FigureSource { versions: &[to(16, 16)], ..SERVER_READ },
             FigureSource {
                 needs: &[SINGLE_BLOCKS, COUNTED],
                 ..source(&[to(17, 17)], OWN_READ, Blocks, Work::OwnTables)
             },
+            FigureSource {
+                versions: &[to(17, 17)],
+                needs: &[SINGLE_BLOCKS, COUNTED],
+                ..DATABASE_READ
+            },
+            FigureSource { versions: &[to(17, 17)], needs: &[SINGLE_BLOCKS], ..SERVER_READ },
             source(&[from(18)], &[("pg_stat_io.reads", 1)], Requests, Work::Server),
             FigureSource {
                 needs: &[SINGLE_BLOCKS, COUNTED],
@@ -336,7 +374,7 @@ const FIGURES: &[FigureEntry] = &[
             },
         ],
     ),
-    io("physical_read_bytes", Bytes, &[source(ALL, OWN_READ, Blocks, Work::OwnTables)]),
+    FigureEntry { stand_in: READ_STAND_IN, ..io("physical_read_bytes", Bytes, READ) },
     io("physical_write_blocks", Blocks, WRITTEN),
     // Until 17 each request writes one block.
     io(
@@ -574,6 +612,7 @@ const FIGURES: &[FigureEntry] = &[
 ];
 
 pub static TABLE: FigureTable = FigureTable {
+    has_all_columns: true,
     views: VIEWS,
     figures: FIGURES,
     needs: &[
@@ -667,6 +706,24 @@ mod tests {
         let uncounted = io(150_014, &[COUNTED]);
         assert_eq!((uncounted.logical_reads, uncounted.physical_read_requests), (None, None));
         assert_eq!(uncounted.redo_bytes, Some(700), "it is counted for all");
+        let unseen = [("pg_stat_database.blks_read", 10), ("pg_stat_io.reads", 12)];
+        let refused = |views: &[&str], unmet: &[FigureNeed]| {
+            let raw = unseen.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+            let refused = views.iter().map(|view| ((*view).to_owned(), "denied".to_owned()));
+            let (version, refused) = (version(160_010), refused.collect());
+            let of_role = Look {
+                table: &TABLE,
+                version,
+                block_bytes: Some(8192),
+                raw: &raw,
+                refused: &refused,
+                unmet,
+            };
+            of_role.io().physical_read_blocks
+        };
+        assert_eq!(refused(&["cf1"], &[]), Some(10), "of the database");
+        assert_eq!(refused(&["cf1"], &[COUNTED]), Some(12), "of the server");
+        assert_eq!(refused(&[], &[]), None, "a counter that began again has no stand-in");
         let untimed = look(150_014, &[IO_TIMED], &raw, |look| look.reasons());
         assert!(untimed[READ_EVENT].contains("track_io_timing is off"), "{untimed:?}");
     }

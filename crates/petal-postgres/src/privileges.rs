@@ -55,7 +55,8 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
         ..privilege(
             "track_counts",
             is_granted(&mut client, counted, schemas)?,
-            "The server does not count blocks read: PIOPS of reads and served by are then unknown.",
+            "The server does not count reads of petal's tables: PIOPS of reads is then the whole server's (16 and later), \
+             or unknown.",
             "ALTER ROLE ... SET track_counts = on, by a superuser",
         )
     });

@@ -128,6 +128,8 @@ pub struct FigureEntry {
 pub struct FigureTable {
     pub views: &'static [View],
     pub figures: &'static [FigureEntry],
+    /// A server has all columns of its version: one that is missing was refused, or began again.
+    pub has_all_columns: bool,
     /// Each need, and the reason of a figure without it; empty if the figure then has no meaning.
     pub needs: &'static [(FigureNeed, &'static str)],
 }
@@ -198,7 +200,8 @@ impl Look<'_> {
         })
     }
 
-    /// The value of the first source that is known, else the reason of the first one.
+    /// The value of the first source that is known, else the reason of the first one. A counter that began again
+    /// has no stand-in, whose count would be another one.
     fn first_known<T>(
         &self,
         figure: &FigureEntry,
@@ -209,13 +212,29 @@ impl Look<'_> {
         for source in sources {
             match self.unmet(source).map_or_else(|| value(source), |why| Err(why.to_owned())) {
                 Ok(value) => return Ok(value),
-                Err(why) => first_reason = first_reason.or(Some(why)),
+                Err(why) => {
+                    let is_lost = self.unmet(source).is_none() && self.is_lost(source);
+                    first_reason = first_reason.or(Some(why));
+                    if is_lost {
+                        break;
+                    }
+                }
             }
         }
         let hole = || figure.holes.iter().find(|(versions, _)| contain(versions, self.version));
         Err(first_reason.unwrap_or_else(|| {
             hole().map_or("petal knows no source of it in this version", |(_, why)| why).to_owned()
         }))
+    }
+
+    fn is_lost(&self, source: &FigureSource) -> bool {
+        let is_refused = |(column, _): &(&str, i64)| self.refusal(column).is_some();
+        self.table.has_all_columns && !source.terms.iter().any(is_refused)
+    }
+
+    fn refusal(&self, column: &str) -> Option<&String> {
+        let view = column.rsplit_once('.').map_or(column, |(view, _)| view);
+        self.refused.get(column).or_else(|| self.refused.get(view))
     }
 
     fn unmet(&self, source: &FigureSource) -> Option<&'static str> {
@@ -238,9 +257,7 @@ impl Look<'_> {
     }
 
     fn column(&self, name: &str) -> Result<u64, String> {
-        let view = name.rsplit_once('.').map_or(name, |(view, _)| view);
-        let refused = self.refused.get(name).or_else(|| self.refused.get(view));
-        self.raw.get(name).copied().ok_or_else(|| match refused {
+        self.raw.get(name).copied().ok_or_else(|| match self.refusal(name) {
             Some(why) => why.clone(),
             None => format!("the server gives no {name}, or it began again"),
         })
