@@ -2,14 +2,17 @@
 
 use clap::{ArgMatches, Command};
 
+use petal_engine::server::data_name::set_data_name;
 use petal_report::numbers::counted;
 use petal_report::table::{SCREEN_LINES, rest};
+use petal_settings::Settings;
 use petal_settings::table::CommandKind;
 
 use super::args;
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::source;
+use crate::prove::{NAME, alone};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +33,12 @@ pub fn command() -> Command {
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let settings = source::read(matches, CommandKind::Target, None, console)?;
-    let dropped = source::open_alone(&settings, console)?.drop_data()?;
+    let engine = source::open_alone(&settings, console)?;
+    let mut dropped = engine.drop_data()?;
+    if engine.server().is_some() {
+        drop(engine);
+        dropped.extend(left_by_prove(&settings, console)?);
+    }
     let parts = counted(dropped.len() as u64, "part");
     console.result_line(&match dropped.is_empty() {
         true => format!("{}: nothing of petal's is there", settings.db.redacted()),
@@ -45,4 +53,17 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     }
     console.result(&rest(dropped.len() - shown, "part", "of the data, removed as well"));
     Ok(Exit::Done)
+}
+
+/// Drops the data of a `petal prove` that was killed. One that is at work keeps them.
+fn left_by_prove(settings: &Settings, console: &Console) -> Result<Vec<String>, CommandError> {
+    set_data_name(NAME);
+    let engine = source::open_alone(settings, console)?;
+    match alone(engine.as_ref()) {
+        Ok(_alone) => Ok(engine.drop_data()?),
+        Err(locked) => {
+            console.warn(&format!("data named {NAME} stay, if there are any: {locked}"));
+            Ok(Vec::new())
+        }
+    }
 }

@@ -109,7 +109,7 @@ pub fn prove(request: &Request<'_>, context: &WorkContext<'_>) -> Result<Proofs,
 
 /// Takes the server's lock for changes: the data of two proofs have one name, and a sweep of settings would
 /// change its promises. `None` if the server has no such lock, or refuses the question.
-fn alone(engine: &dyn Engine) -> Result<Option<Box<dyn SettingsLock>>> {
+pub fn alone(engine: &dyn Engine) -> Result<Option<Box<dyn SettingsLock>>> {
     let settings = engine.server().and_then(|server| server.settings());
     match settings.map(|settings| settings.lock_settings()) {
         Some(Ok(lock)) => Ok(Some(lock)),

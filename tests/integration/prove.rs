@@ -94,6 +94,18 @@ fn postgres_is_proved_next_to_data_of_a_run() {
         assert!(ended.stdout.contains("stopped before its end"), "{}", ended.stdout);
         assert_eq!(count(), 0, "{}{}", ended.stdout, ended.stderr);
     }
+    // A drop leaves them to a proof that is at work, and takes them from one that was killed.
+    let mut petal = work.petal(["prove", "--db", &url]).start();
+    let made = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'petal\\_prove%'";
+    let mut made = || client.query_one(made, &[]).unwrap().get::<_, i64>(0);
+    petal.until("data", || made() > 0);
+    let kept = work.petal(["drop", "--db", &url]).exits(0);
+    kept.telling(&["data named petal_prove stay"]);
+    petal.kill();
+    assert!(made() > 0);
+    let dropped = work.petal(["drop", "--db", &url]).exits(0);
+    assert!(dropped.stdout.contains("petal_prove1"), "{}{}", dropped.stdout, dropped.stderr);
+    assert_eq!(made(), 0);
     // Somebody's schema by the name of the data to prove is not touched.
     client
         .batch_execute("CREATE SCHEMA petal_prove1; CREATE TABLE petal_prove1.cf1 (a int)")

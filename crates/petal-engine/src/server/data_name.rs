@@ -2,20 +2,21 @@
 //! that only proves a server uses separate data, next to those of runs.
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
+
+use parking_lot::RwLock;
 
 const PETAL: &str = "petal";
 
-static NAME: OnceLock<&'static str> = OnceLock::new();
+static NAME: RwLock<&'static str> = RwLock::new(PETAL);
 
 /// Returns the name of the data in this process: `petal` unless another one was set.
 pub fn data_name() -> &'static str {
-    NAME.get().copied().unwrap_or(PETAL)
+    *NAME.read()
 }
 
-/// Sets the name of the data for this process, before any engine is opened. The first one stays.
+/// Sets the name of the data for this process. Engines that are open then work with other data.
 pub fn set_data_name(name: &'static str) {
-    NAME.get_or_init(|| name);
+    *NAME.write() = name;
 }
 
 /// Returns a statement that names petal's data with the name of this process.
