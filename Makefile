@@ -61,9 +61,11 @@ check:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) run --locked --quiet -p petal-prose
 
-# Features only leave modules out: with one engine alone, what the others need is gone too.
+# Features only leave modules out: with one engine alone and no slice, what the others need is gone too.
+# That no slice needs another is a unit test.
 check-features:
 	$(CARGO) clippy --locked --no-default-features --features sqlite -- -D warnings
+	$(CARGO) test --locked --no-default-features --features sqlite --lib
 
 # The conformance suite, 20 times for each real engine on busy processors: docs/testing.md. Hours.
 repeat-conformance:

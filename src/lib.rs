@@ -8,8 +8,8 @@
 //! 4. [`petal_awr`]: reports of Oracle's, as figures
 //! 5. [`petal_judge`]: judges a record
 //! 6. [`petal_report`]: pure functions of a record
-//! 7. [`petal_run`]: loads, runs, stops, keeps. [`petal_sweep`]: sweeps and replays. `petal-calibrate` and `petal-costs`:
-//!    the work of these two commands
+//! 7. [`petal_run`]: loads, runs, stops, keeps. [`petal_sweep`]: sweeps and replays. Above these are the slices, a crate
+//!    and a feature each: `petal-calibrate` and `petal-costs`
 //! 8. `prove`: the work of `petal prove`, with the promises of [`petal_prove`]
 //! 9. [`cli`]: one file per command
 

@@ -180,6 +180,43 @@ fn no_other_room_calls_one_engine() {
     assert!(found.is_empty(), "ask the registry, or the table of support:\n{}", found.join("\n"));
 }
 
+/// The slices: features with a crate that is no engine's.
+fn slices(manifest: &str) -> Vec<&str> {
+    let of_feature = |line: &'_ str| line.contains("\"dep:petal-").then_some(line.find(" = ")?);
+    let names = manifest.lines().filter_map(|line| Some(&line[..of_feature(line)?]));
+    names.filter(|name| !schemes().any(|scheme| scheme == *name)).collect()
+}
+
+/// A slice can be removed: its folder, its command, and its lines in two tables.
+#[test]
+fn only_its_command_and_the_tables_name_a_slice() {
+    const TABLES: [&str; 2] = ["src/cli/mod.rs", "src/cli/record_kinds.rs"];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    let slices = slices(&manifest);
+    assert!(slices.contains(&"costs"), "{slices:?}");
+    let mut found = Vec::new();
+    for slice in slices {
+        let own = [format!("crates/petal-{slice}/"), format!("src/cli/{slice}")];
+        let (code, feature) = (format!("petal_{slice}::"), format!("feature = \"{slice}\""));
+        each_file(&mut |file, text| {
+            let is_own = own.iter().any(|own| file.starts_with(own));
+            let is_table = TABLES.contains(&file);
+            if !is_own && (text.contains(&code) || (!is_table && text.contains(&feature))) {
+                found.push(format!("{file}: {slice}"));
+            }
+        });
+        for entry in fs::read_dir(root.join("crates")).unwrap() {
+            let path = entry.unwrap().path().join("Cargo.toml");
+            let text = fs::read_to_string(&path).unwrap();
+            if text.lines().any(|line| line.starts_with(&format!("petal-{slice}"))) {
+                found.push(format!("{}: {slice}", path.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "a slice is removable only if nothing else names it: {found:#?}");
+}
+
 #[test]
 fn every_file_that_may_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use petal_settings::SCHEMAS_MAX;
 use petal_settings::flags;
@@ -13,6 +13,11 @@ use petal_settings::table::{self, CommandKind};
 /// `--name`, without a value.
 pub fn flag(name: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+/// True if the flag is one of the command and is set.
+pub fn is_set(matches: &ArgMatches, flag: &str) -> bool {
+    matches.try_get_one::<bool>(flag).is_ok_and(|it| it == Some(&true))
 }
 
 /// `--name VALUE`.

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use clap::{ArgMatches, Command};
 
-use petal_record::{calibration, costs, sweep};
+use petal_record::sweep;
 
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{args, costs as costs_command, live, report, signals, sweep as sweep_command};
+use super::{args, live, record_kinds, signals, sweep as sweep_command};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,12 +41,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         let why = format!("{}: the work ended without a result", dir.display());
         return Err(CommandError::new(Exit::Failed, why));
     }
-    if calibration::is_one(dir) {
-        report::print_calibration(&calibration::load(dir)?, matches, console);
-        return Ok(Exit::Done);
-    }
-    if costs::is_one(dir) {
-        costs_command::show(&costs::load(dir)?, false, console)?;
+    if let Some(kind) = record_kinds::of(dir) {
+        (kind.show)(dir, matches, console)?;
         return Ok(Exit::Done);
     }
     if sweep::is_one(dir) {

@@ -9,11 +9,10 @@ use petal_judge::and_more;
 use petal_judge::break_point::{self, BreakPoint};
 use petal_judge::compare::limits::{self, LimitResult};
 use petal_judge::compare::{CompareError, ComparedSide, Comparison, Rules, compare};
-use petal_judge::costs_compare;
 use petal_judge::petals::Petals;
 use petal_record::file_names::natural;
 use petal_record::observation::Observation;
-use petal_record::{self as record, RecordError, costs, plain_csv, sweep};
+use petal_record::{self as record, RecordError, plain_csv, sweep};
 use petal_report::bmf::Bmf;
 use petal_report::html::HtmlError;
 use petal_settings::limit::ChangeLimit;
@@ -25,6 +24,7 @@ use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::format::{self, AnswerFormat};
 use super::output;
+use super::record_kinds;
 
 /// Separator between two sides of several runs each.
 const VERSUS: &str = "vs";
@@ -91,8 +91,9 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let format = AnswerFormat::of(matches)?;
     let arguments = matches.get_many::<String>("side").unwrap_or_default();
-    if arguments.clone().any(|side| costs::is_one(Path::new(side))) {
-        return of_costs(&arguments.collect::<Vec<_>>(), format, matches, console);
+    let mut kinds = arguments.clone().filter_map(|side| record_kinds::of(Path::new(side)));
+    if let Some(compare) = kinds.find_map(|kind| kind.compare) {
+        return compare(&arguments.collect::<Vec<_>>(), matches, console);
     }
     check_page(matches)?;
     let sides = sides(matches, console)?;
@@ -111,56 +112,6 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     write_page(matches, console, || petal_report::html::comparison(&comparison, &held))?;
     console.result(&shown(format, matches, console, &comparison, &held)?);
     Ok(Exit::of_comparison(comparison.verdict.as_ref(), &held))
-}
-
-/// Compares two records of an optimizer's prices.
-fn of_costs(
-    sides: &[&String],
-    format: AnswerFormat,
-    matches: &ArgMatches,
-    console: &Console,
-) -> Result<Exit, CommandError> {
-    let [before, after] = sides else {
-        return Err(CommandError::usage(
-            "records of petal costs are compared two at a time: petal compare BEFORE AFTER",
-        ));
-    };
-    let of_runs = ["by", "baseline", "factors", "metric", "fail-if", "objective", "html"];
-    if let Some(option) = of_runs.iter().find(|option| matches.contains_id(option)) {
-        return Err(CommandError::usage(format!(
-            "--{option}: it is of runs and tables, not of records of petal costs; leave it out"
-        )));
-    }
-    let [one, two] = [before, after].map(|path| {
-        let found = costs::load(Path::new(path));
-        found.map_err(|error| {
-            CommandError::usage(format!(
-                "{path}: records of petal costs are compared with each other only: {error}"
-            ))
-        })
-    });
-    let (one, two) = (one?, two?);
-    let found = costs_compare::compare(&one, &two);
-    match format {
-        AnswerFormat::Text => console.result(&console.laid_out(|| {
-            petal_report::costs_compare::render(
-                [before.as_str(), after.as_str()],
-                &one,
-                &two,
-                &found,
-            )
-        })),
-        AnswerFormat::Json => {
-            let text = petal_report::json::pretty(&found);
-            console.result(&text.map_err(CommandError::failed("the comparison is no JSON"))?);
-        }
-        _ => {
-            return Err(CommandError::usage(
-                "records of petal costs are compared as text or with --json only",
-            ));
-        }
-    }
-    Ok(Exit::Done)
 }
 
 /// Refuses the page that `--html` named before anything is read, if it cannot be written.

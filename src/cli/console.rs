@@ -23,6 +23,7 @@ use petal_run::{Subject, Watch};
 use petal_settings::argv;
 use petal_settings::printable::{printable, printable_line};
 
+use super::args::is_set;
 use super::failure::Exit;
 use super::live::{Live, Observers};
 use super::metrics::Metrics;
@@ -183,7 +184,7 @@ impl Console {
 
     /// True if a result is to fit on one screen: stdout is a terminal, and `--full` is not given.
     pub fn is_brief(&self, matches: &ArgMatches) -> bool {
-        io::stdout().is_terminal() && !matches.get_flag("full")
+        io::stdout().is_terminal() && !is_set(matches, "full")
     }
 
     pub fn error(&self, message: &str) {

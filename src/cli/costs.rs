@@ -1,13 +1,14 @@
 //! `petal costs`: measures the accesses that an optimizer has prices for.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use petal_costs::{CostPlan, run_once};
+use petal_costs::record::Costs;
+use petal_costs::{CostPlan, compare, compare_text, run_once};
 use petal_record::Status;
-use petal_record::costs::Costs;
+use petal_report::own_record::OwnRecord as _;
 use petal_run::series::draw_seed;
 use petal_settings::size::Extent;
 use petal_settings::table::CommandKind;
@@ -15,7 +16,12 @@ use petal_settings::table::CommandKind;
 use super::args::{self, flag, path, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
+use super::format::AnswerFormat;
+use super::record_kinds::{self, RecordKind};
 use super::{live, metrics, signals, source};
+
+pub const RECORD: RecordKind =
+    RecordKind { compare: Some(compare_costs), ..RecordKind::new::<Costs>() };
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,7 +78,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let signals = signals::count()?;
     let written = run_once(&settings, &plan, &source::context(&signals, console))?;
     // Minutes were spent on it: it is printed whatever could be written.
-    show(&written.costs, matches.get_flag("json"), console)?;
+    record_kinds::show::<Costs>(&written.costs, matches, console)?;
     let saved = written.saved?.display().to_string();
     let mut exit = match written.costs.status {
         Status::Interrupted => Exit::Interrupted,
@@ -91,15 +97,48 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     }
 }
 
-/// Prints costs, here and for `petal report`.
-pub(super) fn show(costs: &Costs, is_json: bool, console: &Console) -> Result<(), CommandError> {
-    if is_json {
-        let text = petal_report::json::pretty(costs);
-        console.result(&text.map_err(CommandError::failed("the costs are no JSON"))?);
-    } else {
-        console.report(|| petal_report::costs::render(costs));
+/// Compares two records of an optimizer's prices.
+fn compare_costs(
+    sides: &[&String],
+    matches: &ArgMatches,
+    console: &Console,
+) -> Result<Exit, CommandError> {
+    let [before, after] = sides else {
+        return Err(CommandError::usage(
+            "records of petal costs are compared two at a time: petal compare BEFORE AFTER",
+        ));
+    };
+    let of_runs = ["by", "baseline", "factors", "metric", "fail-if", "objective", "html"];
+    if let Some(option) = of_runs.iter().find(|option| matches.contains_id(option)) {
+        return Err(CommandError::usage(format!(
+            "--{option}: it is of runs and tables, not of records of petal costs; leave it out"
+        )));
     }
-    Ok(())
+    let [one, two] = [before, after].map(|path| {
+        let found = Costs::load(Path::new(path));
+        found.map_err(|error| {
+            CommandError::usage(format!(
+                "{path}: records of petal costs are compared with each other only: {error}"
+            ))
+        })
+    });
+    let (one, two) = (one?, two?);
+    let found = compare::compare(&one, &two);
+    match AnswerFormat::of(matches)? {
+        AnswerFormat::Text => console.result(&console.laid_out(|| {
+            compare_text::render([before.as_str(), after.as_str()], &one, &two, &found)
+        })),
+        AnswerFormat::Json => {
+            let text = petal_report::json::pretty(&found);
+            console.result(&text.map_err(CommandError::failed("the comparison is no JSON"))?);
+        }
+        _ => {
+            return Err(CommandError::usage(
+                "records of petal costs are compared as text or with --json only",
+            ));
+        }
+    }
+    Ok(Exit::Done)
 }
 
 fn plan(matches: &ArgMatches) -> Result<CostPlan, CommandError> {

@@ -3,13 +3,14 @@
 mod args;
 mod attach;
 mod awr;
-#[cfg(feature = "device")]
+#[cfg(feature = "calibrate")]
 mod calibrate;
 mod card;
 mod check;
 mod compare;
 mod completions;
 mod console;
+#[cfg(feature = "costs")]
 mod costs;
 mod demo;
 mod drop;
@@ -37,6 +38,7 @@ mod profile;
 mod prove;
 mod ranks;
 mod record_folders;
+pub mod record_kinds;
 mod replay;
 mod report;
 mod restore_settings;
@@ -93,8 +95,9 @@ const GROUPS: &[(&str, &[Subcommand])] = &[
             (setup::command, setup::run),
             (run::command, run::run),
             (sweep::command, sweep::run),
-            #[cfg(feature = "device")]
+            #[cfg(feature = "calibrate")]
             (calibrate::command, calibrate::run),
+            #[cfg(feature = "costs")]
             (costs::command, costs::run),
             (interfere::command, interfere::run),
             (replay::command, replay::run),

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use petal_judge::petals::Petals;
-use petal_record::{calibration, costs, latency_log, sweep};
+use petal_record::{latency_log, sweep};
 use petal_report::html;
 use petal_settings::printable::printable;
 
 use super::failure::CommandError;
 use super::http::HttpAnswer;
+use super::record_kinds;
 
 const HTML: &str = "text/html; charset=utf-8";
 
@@ -38,10 +39,8 @@ pub fn report_of(path: &Path) -> Result<HttpAnswer, HttpAnswer> {
         Ok(if sweep::is_one(path) {
             let swept = sweep::load(path)?;
             html::sweep(&swept, &Petals::of(&swept.observations()))
-        } else if calibration::is_one(path) {
-            html::calibration(&calibration::load(path)?)
-        } else if costs::is_one(path) {
-            html::costs(&costs::load(path)?)
+        } else if let Some(kind) = record_kinds::of(path) {
+            (kind.page)(path)?
         } else {
             html::run(&petal_report::load(path)?, &latency_log::spreads(path))
         })

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use petal_record::file_names::natural;
 use petal_record::sweep::Swept;
-use petal_record::{self as record, RecordError, calibration, costs, sweep};
+use petal_record::{self as record, RecordError, sweep};
 use petal_report::listed::ListedRecord;
 
 use super::live::follow::is_at_work;
+use super::record_kinds;
 
 /// Folders between a folder of results and a record in it, at most.
 pub(super) const DEPTH_MAX: usize = 8;
 
 /// True for a record of any kind.
 pub(super) fn is_record(path: &Path) -> bool {
-    let kinds = [sweep::is_one, record::is_one, calibration::is_one, costs::is_one];
-    kinds.iter().any(|is_one| is_one(path))
+    sweep::is_one(path) || record::is_one(path) || record_kinds::of(path).is_some()
 }
 
 /// Reads a record of any kind for a list, without its seconds.
@@ -32,11 +32,8 @@ pub(super) fn listed(path: &Path, name: String) -> Result<ListedRecord, RecordEr
         let swept = Swept { sweep, runs, peak_run: None, is_at_work: is_at_work(path) };
         return Ok(ListedRecord::of_sweep(name, &swept));
     }
-    if calibration::is_one(path) {
-        return Ok(ListedRecord::of_calibration(name, &calibration::load(path)?));
-    }
-    if costs::is_one(path) {
-        return Ok(ListedRecord::of_costs(name, &costs::load(path)?));
+    if let Some(kind) = record_kinds::of(path) {
+        return (kind.listed)(path, name);
     }
     let mut run = record::load_brief(path)?;
     if run.details.rebuilt {

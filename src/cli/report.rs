@@ -6,8 +6,7 @@ use clap::{ArgMatches, Command};
 
 use petal_judge::awr::to_record;
 use petal_judge::break_point;
-use petal_record::calibration::Calibration;
-use petal_record::{self as record, RecordError, RecordFolder, Run, calibration, costs, sweep};
+use petal_record::{self as record, RecordError, RecordFolder, Run, sweep};
 use petal_run::os_data;
 
 #[cfg(feature = "xlsx")]
@@ -16,12 +15,13 @@ use petal_report::listed::ListedRecord;
 #[cfg(feature = "xlsx")]
 use petal_report::workbook::XlsxError;
 
-use super::args::{self, flag};
+use super::args::{self, flag, is_set};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 #[cfg(feature = "xlsx")]
 use super::output;
 use super::record_folders::{DEPTH_MAX, is_record, listed, records_below};
+use super::record_kinds::{self, RecordKind};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,19 +84,18 @@ fn of_one(
     matches: &ArgMatches,
     console: &Console,
 ) -> Result<Exit, CommandError> {
-    match os_data {
-        None if calibration::is_one(path) => of_calibration(path, matches, console),
-        None if costs::is_one(path) => of_costs(path, matches, console),
-        None if sweep::is_one(path) => of_sweep(path, matches, console),
-        Some(_) if calibration::is_one(path) => Err(CommandError::usage(format!(
-            "--os-data: it belongs to one run; {} is a calibration and no run",
-            path.display()
+    match (os_data, record_kinds::of(path)) {
+        (None, Some(kind)) => {
+            refuse(matches, &["csv", "os-text", "timeline"], path)?;
+            (kind.report)(path, matches, console)
+        }
+        (Some(_), Some(kind)) => Err(CommandError::usage(format!(
+            "--os-data: it belongs to one run; {} is {} and no run",
+            path.display(),
+            kind.noun
         ))),
-        Some(_) if costs::is_one(path) => Err(CommandError::usage(format!(
-            "--os-data: it belongs to one run; {} are costs and no run",
-            path.display()
-        ))),
-        Some(_) if sweep::is_one(path) => Err(CommandError::usage(format!(
+        (None, None) if sweep::is_one(path) => of_sweep(path, matches, console),
+        (Some(_), None) if sweep::is_one(path) => Err(CommandError::usage(format!(
             "--os-data: it belongs to one run; name the folder of a run below {}",
             path.display()
         ))),
@@ -116,7 +115,7 @@ fn of_below(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit
     if below.is_empty() {
         return Err(RecordError::NotARecord { path: path.to_owned() }.into());
     }
-    let asks_for = |flag| matches.try_get_one::<bool>(flag).is_ok_and(|it| it == Some(&true));
+    let asks_for = |flag| is_set(matches, flag);
     if ["json", "csv", "os-text", "timeline"].into_iter().any(asks_for) || has_workbook(matches) {
         return of_several(&below.iter().collect::<Vec<_>>(), matches, console);
     }
@@ -136,7 +135,7 @@ fn has_workbook(matches: &ArgMatches) -> bool {
 
 /// Outcome of writing a file. A record on a read-only medium is still shown, and each file that
 /// could not be written is reported.
-fn kept<T>(written: Result<T, RecordError>, console: &Console) -> Exit {
+pub(super) fn kept<T>(written: Result<T, RecordError>, console: &Console) -> Exit {
     let Err(error) = written else { return Exit::Done };
     let what = match &error {
         RecordError::Io { path, source, .. } => format!("{}: {source}", path.display()),
@@ -162,15 +161,9 @@ fn of_several(
     let mut runs: Vec<(&Path, Run)> = Vec::new();
     let (mut exit, mut sweeps) = (Exit::Done, 0);
     for path in folders.iter().map(|path| path.as_path()) {
-        if calibration::is_one(path) {
-            skip(
-                path,
-                "skipped: it is a calibration, which is in no table of runs; report it alone",
-            );
-            continue;
-        }
-        if costs::is_one(path) {
-            skip(path, "skipped: they are costs, which are in no table of runs; report them alone");
+        if let Some(RecordKind { noun, .. }) = record_kinds::of(path) {
+            let why = "which is in no table of runs; report it alone";
+            skip(path, &format!("skipped: it is {noun}, {why}"));
             continue;
         }
         if sweep::is_one(path) && matches.get_flag("csv") {
@@ -310,7 +303,7 @@ pub(super) fn write_workbook(
     Ok(())
 }
 
-/// Flags that mean nothing of a sweep or a calibration.
+/// Flags that mean nothing of a record that is no run.
 fn refuse(matches: &ArgMatches, flags: &[&str], path: &Path) -> Result<(), CommandError> {
     match flags.iter().find(|flag| matches.get_flag(flag)) {
         None => Ok(()),
@@ -342,60 +335,6 @@ fn write_os_text(folder: &RecordFolder, run: &Run, console: &Console) -> Exit {
         ));
     }
     kept(written, console)
-}
-
-/// A folder gets its reports again; a file that is kept for later runs is shown.
-fn of_calibration(
-    path: &Path,
-    matches: &ArgMatches,
-    console: &Console,
-) -> Result<Exit, CommandError> {
-    refuse(matches, &["csv", "os-text", "timeline"], path)?;
-    let measured = calibration::load(path)?;
-    let mut exit = Exit::Done;
-    if path.is_dir() {
-        exit = kept(petal_report::write_calibration(&RecordFolder::open(path), &measured), console);
-    }
-    show_calibration(&measured, matches, console)?;
-    Ok(exit)
-}
-
-/// A folder gets its reports again.
-fn of_costs(path: &Path, matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
-    refuse(matches, &["csv", "os-text", "timeline"], path)?;
-    let measured = costs::load(path)?;
-    let mut exit = Exit::Done;
-    if path.is_dir() {
-        exit = kept(petal_report::write_costs(&RecordFolder::open(path), &measured), console);
-    }
-    super::costs::show(&measured, matches.get_flag("json"), console)?;
-    Ok(exit)
-}
-
-/// Prints a calibration, here and for `petal calibrate`, which not every build has.
-pub(super) fn show_calibration(
-    calibration: &Calibration,
-    matches: &ArgMatches,
-    console: &Console,
-) -> Result<(), CommandError> {
-    if matches.get_flag("json") {
-        let json = petal_report::json::pretty(calibration);
-        console.result(&json.map_err(CommandError::failed("the calibration is no JSON"))?);
-        return Ok(());
-    }
-    print_calibration(calibration, matches, console);
-    Ok(())
-}
-
-pub(super) fn print_calibration(
-    calibration: &Calibration,
-    matches: &ArgMatches,
-    console: &Console,
-) {
-    console.report(|| match console.is_brief(matches) {
-        true => petal_report::calibration::brief(calibration),
-        false => petal_report::calibration::render(calibration),
-    });
 }
 
 /// Reports of the database that lie in the run's folder, such as one that SQL*Plus made afterwards,

@@ -3,6 +3,13 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+pub mod bounds;
+mod page;
+mod report;
+mod text;
+
+pub use report::CalibrationRecord;
+
 use petal_host::numbers::whole;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,15 +27,18 @@ use petal_host::devices::{self, DataDevices};
 use petal_host::histogram::{Latencies, LatencySummary};
 use petal_host::host::HostFacts;
 use petal_host::os::{DeviceCounts, Probe};
-use petal_judge::calibration::{LatencyBound, best, under};
+use petal_judge::calibration::best;
 use petal_judge::log_writes::{self, LogDevice};
 use petal_record::calibration::{
     self, Calibration, CurvePoint, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, READ, WRITE,
 };
 use petal_record::{RecordError, RecordFolder, Status, moment};
+use petal_report::own_record::OwnRecord as _;
 use petal_run::RunError;
 use petal_run::noted_progress::NotedProgress;
 use petal_settings::Settings;
+
+use bounds::{LatencyBound, under};
 
 /// Number of measurements of a point, if each lasts at least `LENGTH_MIN`.
 const ROUNDS: u32 = 3;
@@ -238,7 +248,7 @@ pub fn run_once(
     let calibrated = calibrated.inspect_err(|_| folder.remove_if_empty())?;
     let calibration = &calibrated.calibration;
     let saved = calibration::save(&folder, calibration);
-    let drawn = petal_report::write_calibration(&folder, calibration);
+    let drawn = CalibrationRecord::write_reports(&folder, calibration);
     let kept = match settings.calibrations.as_deref().filter(|_| saved.is_ok()) {
         Some(kept_in) => calibration::keep(&folder, kept_in, calibration),
         None => Ok(None),

@@ -3,7 +3,13 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
+pub mod compare;
+pub mod compare_text;
 mod measuring;
+mod page;
+mod prices;
+pub mod record;
+mod text;
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -19,14 +25,15 @@ use petal_host::devices;
 use petal_host::files;
 use petal_host::numbers::{bytes, counted, decimal, whole};
 use petal_host::os::{DatabaseLocation, Probe};
-use petal_judge::costs::conclude;
-use petal_record::costs::{self, CostCell, Costs, FORMAT, PricedSetting};
 use petal_record::target::{LoadedSchema, TargetDetails};
 use petal_record::{RecordError, RecordFolder, Status, moment};
+use petal_report::own_record::OwnRecord as _;
 use petal_run::noted_progress::NotedProgress;
 use petal_run::{RunError, WorkContext, load};
 use petal_settings::Settings;
 use petal_settings::size::Extent;
+use prices::conclude;
+use record::{CostCell, Costs, FORMAT, PricedSetting};
 
 /// Fewest rounds: fewer give no interval.
 pub const ROUNDS_MIN: u32 = 3;
@@ -84,8 +91,8 @@ pub fn run_once(
     drop(noted);
     let (mut costs, failure) = measured.inspect_err(|_| folder.remove_if_empty())?;
     conclude(&mut costs);
-    let saved = costs::save(&folder, &costs);
-    let drawn = petal_report::write_costs(&folder, &costs);
+    let saved = record::save(&folder, &costs);
+    let drawn = Costs::write_reports(&folder, &costs);
     Ok(WrittenCosts { costs, failure, saved, drawn })
 }
 
@@ -323,7 +330,7 @@ fn unproved(costs: &Costs) -> Option<RunError> {
 /// A note if the processes that read ahead for all sessions were nearly all busy.
 fn readers_note(costs: &Costs, facts: &CostFacts) -> Option<String> {
     let (name, readers) = facts.readers.as_ref()?;
-    let (depth, in_flight) = petal_judge::costs::most_in_flight(costs)?;
+    let (depth, in_flight) = prices::most_in_flight(costs)?;
     (in_flight >= BUSY_READERS_MIN * f64::from(*readers)).then(|| {
         format!(
             "{name} {readers} may limit reading ahead: with {depth} blocks asked for ahead by {}, {} reads \

@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
+use super::prices::is_at_its_share;
+use super::record::{CACHED_PCTS, CostCell, CostSample, Costs};
 use super::{CostPlan, PageCache, ROUNDS_MIN};
-use petal_engine::costs::{CostFacts, CostRead, CostSession, CostStretch};
+use petal_engine::costs::{CostAccess, CostFacts, CostRead, CostSession, CostStretch};
 use petal_engine::threads::Thread;
 use petal_engine::{EngineError, ProgressUnit, Result, Stop};
 use petal_host::os::{OsInterval, Probe};
-use petal_judge::costs::is_at_its_share;
-use petal_record::costs::{CACHED_PCTS, CostAccess, CostCell, CostSample, Costs};
 use petal_run::WorkContext;
 use petal_workload::scatter::{Permutation, mix};
 

@@ -5,12 +5,108 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Result;
-use petal_record::costs::{CostAccess, Price, PriceUnit};
 
 /// Schemas that are needed: accesses at random go to the first, scans to the second, so that
 /// neither warms the cache for the other.
 pub const COST_SCHEMAS: u32 = 2;
+
+/// Conditions on each row of [`CostAccess::FilteredRows`].
+pub const FILTERS: u32 = 8;
+
+/// Kind of access that an optimizer has a price for.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum CostAccess {
+    /// Rows in random order by an index, a block each, one block at a time.
+    #[default]
+    Random,
+    /// Rows of [`Self::Random`] in block order; the database asks for this many blocks ahead.
+    ReadAhead(u32),
+    /// Consecutive blocks of a scan, a row each.
+    Sequential,
+    /// Short rows of a small table in memory, one after the other.
+    Rows,
+    /// Short rows, each with [`FILTERS`] conditions that it passes.
+    FilteredRows,
+    /// Consecutive entries of an index in memory, without their rows.
+    IndexEntries,
+    /// Single keys that are looked up in an index in memory, from its root.
+    Lookups,
+}
+
+impl CostAccess {
+    /// The access in words.
+    pub fn name(self) -> String {
+        match self {
+            Self::Random => "random blocks, one at a time".to_owned(),
+            Self::ReadAhead(depth) => format!("random blocks, {depth} asked for ahead"),
+            Self::Sequential => "sequential blocks".to_owned(),
+            Self::Rows => "rows in memory".to_owned(),
+            Self::FilteredRows => format!("rows in memory with {FILTERS} conditions"),
+            Self::IndexEntries => "index entries in memory".to_owned(),
+            Self::Lookups => "lookups in an index in memory".to_owned(),
+        }
+    }
+
+    /// True of accesses to the large tables, whose blocks may or may not be in a cache.
+    pub fn reads_blocks(self) -> bool {
+        matches!(self, Self::Random | Self::ReadAhead(_) | Self::Sequential)
+    }
+}
+
+/// Price of an optimizer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Price {
+    /// A block that is read alone.
+    #[default]
+    RandomBlock,
+    /// A block of a scan.
+    SequentialBlock,
+    Row,
+    IndexEntry,
+    /// An entry of an index with all of its row's work, in a scan of the index alone.
+    IndexRow,
+    /// A key that is looked up in an index from its root.
+    Lookup,
+    /// The time that a row found by an index takes longer than the next row of a scan, without its
+    /// index entry.
+    RowLookup,
+    /// The time that a block of a scan takes longer if no cache has it.
+    BlockRead,
+    /// The time that a block read alone takes longer if no cache has it.
+    RandomRead,
+    /// Blocks that one read of a scan has, as the database is set.
+    ScanBlocks,
+    /// The share of blocks that no cache has.
+    MissShare,
+    /// A condition on a row.
+    Operator,
+    /// Blocks that one session should ask for ahead.
+    Depth,
+    /// Blocks that each of several sessions should ask for ahead.
+    DepthOfSessions,
+}
+
+/// Unit of a setting's value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PriceUnit {
+    /// The time of a sequential block is 1.
+    #[default]
+    SequentialBlock,
+    Microsecond,
+    Blocks,
+    /// The time of a block that is read alone from the device is 1.
+    RandomRead,
+    /// A number without a unit.
+    Share,
+}
 
 /// An engine whose accesses can be priced.
 pub trait CostProbes: Send + Sync {

@@ -1,6 +1,5 @@
 //! Compares a run with the calibration of its device: the share that it reached of the rate at the
-//! same depth, size and mix, and its share of the device's maximum. Also judges a calibration's own
-//! points.
+//! same depth, size and mix, and its share of the device's maximum.
 //!
 //! Only the share at the run's own depth can be a finding: a run that keeps few requests in flight
 //! cannot reach the maximum, and that is no fault of the device.
@@ -10,12 +9,8 @@ use serde_json::json;
 
 use petal_record::Run;
 use petal_record::calibration::{
-    Best, CalibratedPoint, CalibratedShare, Calibration, CurvePoint, FDATASYNC, LOG, MIX, READ,
-    Under, WRITE,
+    Best, CalibratedPoint, CalibratedShare, Calibration, CurvePoint, MIX, READ, WRITE,
 };
-
-use petal_host::histogram::LatencySummary;
-use petal_settings::objective::micros;
 
 use super::io_limits;
 use super::judgement::{FindingParts, Judgement, advised, clear_if, info, known, unknown, warning};
@@ -70,54 +65,6 @@ fn curve(points: &[CurvePoint]) -> Vec<(f64, f64)> {
 pub fn best(points: &[CurvePoint]) -> Option<Best> {
     let best = points.iter().max_by(|a, b| a.iops.total_cmp(&b.iops))?;
     Some(Best { iops: best.iops, depth: best.depth })
-}
-
-#[derive(Debug, Clone)]
-pub struct LatencyBound {
-    pub text: String,
-    pub curve: &'static str,
-    pub figure: fn(&LatencySummary) -> Option<f64>,
-    pub us_max: f64,
-}
-
-impl LatencyBound {
-    /// Parses a bound such as `read.p99=10ms`. The error is the rule that the text breaks.
-    pub fn parse(text: &str) -> Result<Self, &'static str> {
-        const FORM: &str = "is not CURVE.FIGURE=TIME, such as read.p99=10ms";
-        let (what, time) = text.split_once('=').ok_or(FORM)?;
-        let (curve, figure) = what.trim().split_once('.').ok_or(FORM)?;
-        let curve = [READ, WRITE, MIX, LOG].into_iter().find(|known| *known == curve);
-        let curve = curve.ok_or("has no such curve: read, write, mix or log")?;
-        let figure: fn(&LatencySummary) -> Option<f64> = match figure {
-            "mean" => |latency| latency.mean,
-            "p50" => |latency| latency.p50,
-            "p99" => |latency| latency.p99,
-            _ => return Err("has no such figure: mean, p50 or p99"),
-        };
-        let us_max = micros(time.trim()).ok_or("has no such time: 250us, 10ms or 1s")?;
-        Ok(Self { text: text.to_owned(), curve, figure, us_max })
-    }
-}
-
-/// The most requests per second under a bound, of the points that were measured: nothing between
-/// two of them is claimed.
-pub fn under(bound: &LatencyBound, calibration: &Calibration) -> Under {
-    let curve = match bound.curve {
-        LOG => calibration.log_curves.get(FDATASYNC),
-        name => calibration.curves.get(name),
-    };
-    let points = curve.map_or(&[][..], Vec::as_slice);
-    let within = points
-        .iter()
-        .filter(|point| (bound.figure)(&point.latency_us).is_some_and(|us| us <= bound.us_max))
-        .max_by(|a, b| a.iops.total_cmp(&b.iops));
-    Under {
-        bound: bound.text.clone(),
-        iops: within.map(|point| point.iops),
-        depth: within.map(|point| point.depth),
-        latency_us: within.and_then(|point| (bound.figure)(&point.latency_us)),
-        unknown: points.iter().all(|point| (bound.figure)(&point.latency_us).is_none()),
-    }
 }
 
 /// Returns the reason if a run proves its calibration too low; None if it does not.
@@ -292,7 +239,6 @@ pub(super) fn under_device(run: &Run) -> Judgement {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use petal_host::histogram::LatencySummary;
     use petal_host::os::DeviceCounts;
     use petal_record::fixture;
     use petal_record::fixture::calibration;
@@ -338,11 +284,6 @@ pub(crate) mod tests {
             prop_assert_eq!(at_depth(&points, last.0 * 1.01), None);
             prop_assert_eq!(at_depth(&points, 0.0), None);
             prop_assert_eq!(at_depth(&[], part), None);
-        }
-
-        #[test]
-        fn no_text_upsets_the_bounds(text in "\\PC{0,24}") {
-            let _ = LatencyBound::parse(&text);
         }
     }
 
@@ -431,28 +372,5 @@ pub(crate) mod tests {
         assert_eq!(found(1090, 0.9), None, "repeats differ by as much");
         // Deeper than the calibration, and above the device's maximum.
         assert!(found(9900, 15.0).unwrap().message.contains("1.2 times its maximum"));
-    }
-
-    #[test]
-    fn bounds_are_read_and_the_most_under_them_is_found() {
-        let bound = LatencyBound::parse("read.p99=0.5ms").unwrap();
-        let latency = LatencySummary { p99: Some(7.0), ..LatencySummary::default() };
-        assert_eq!((bound.curve, bound.us_max), (READ, 500.0));
-        assert_eq!((bound.figure)(&latency), Some(7.0));
-        let found = under(&bound, &calibration());
-        assert_eq!(
-            (found.iops, found.depth, found.latency_us),
-            (Some(4000.0), Some(4), Some(200.0))
-        );
-        assert_eq!(under(&LatencyBound::parse("mix.p99=50us").unwrap(), &calibration()).iops, None);
-        for (text, rule) in [
-            ("read.p99", "is not CURVE"),
-            ("reads.p99=1ms", "no such curve"),
-            ("read.p98=1ms", "no such figure"),
-            ("read.p99=10", "no such time"),
-            ("read.p99=-1ms", "no such time"),
-        ] {
-            assert!(LatencyBound::parse(text).unwrap_err().contains(rule), "{text}");
-        }
     }
 }

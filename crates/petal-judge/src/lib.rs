@@ -25,8 +25,6 @@ pub mod calibration;
 mod change_points;
 mod changes;
 pub mod compare;
-pub mod costs;
-pub mod costs_compare;
 mod driver_hosts;
 mod elasticity;
 pub mod estimate;

@@ -16,10 +16,10 @@ use super::session::{SESSION_SETTINGS, read_tables};
 use super::this_host::LocalMysql;
 use super::{Mysql, plan, schema, servers};
 use petal_engine::costs::{
-    CostFacts, CostProbes, CostRead, CostSession, CostStretch, PriceSetting,
+    CostAccess, CostFacts, CostProbes, CostRead, CostSession, CostStretch, FILTERS, Price,
+    PriceSetting, PriceUnit,
 };
 use petal_engine::{EngineError, Result};
-use petal_record::costs::{CostAccess, FILTERS, Price, PriceUnit};
 
 /// Block for which MariaDB's optimizer has the price of a read.
 const MARIADB_READ_BYTES: f64 = 4096.0;

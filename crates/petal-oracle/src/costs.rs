@@ -12,11 +12,11 @@ use super::link::{BindValue, Destination};
 use super::meta::{cell, count, known};
 use super::{Oracle, sql};
 use petal_engine::costs::{
-    COST_SCHEMAS, CostFacts, CostProbes, CostRead, CostSession, CostStretch, PriceSetting,
+    COST_SCHEMAS, CostAccess, CostFacts, CostProbes, CostRead, CostSession, CostStretch, Price,
+    PriceSetting, PriceUnit,
 };
 use petal_engine::server::failure::not_loaded;
 use petal_engine::{EngineError, Result};
-use petal_record::costs::{CostAccess, Price, PriceUnit};
 
 /// Rows, and so blocks, between two known row addresses of the scanned table.
 pub const ROWID_STEP: u64 = 16;

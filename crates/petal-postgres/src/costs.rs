@@ -14,10 +14,10 @@ use super::connect::{Endpoint, server_version};
 use super::this_host::LocalPostgres;
 use super::{Postgres, schema, servers};
 use petal_engine::costs::{
-    CostFacts, CostProbes, CostRead, CostSession, CostStretch, PriceSetting,
+    CostAccess, CostFacts, CostProbes, CostRead, CostSession, CostStretch, FILTERS, Price,
+    PriceSetting, PriceUnit,
 };
 use petal_engine::{EngineError, Result};
-use petal_record::costs::{CostAccess, FILTERS, Price, PriceUnit};
 
 /// The first server that reads a range of blocks by their numbers.
 const RANGE_VERSION_MIN: u32 = 140_000;

@@ -223,11 +223,6 @@ impl CalibratedPoint {
     }
 }
 
-/// Whether this is a calibration: its folder, or a file of the format.
-pub fn is_one(path: &Path) -> bool {
-    path.join(NAME).is_file() || (path.is_file() && load(path).is_ok())
-}
-
 pub fn save(folder: &RecordFolder, calibration: &Calibration) -> Result<PathBuf, RecordError> {
     folder.write_json(NAME, WHAT, calibration)
 }

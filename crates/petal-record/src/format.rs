@@ -21,7 +21,7 @@ pub(super) fn text<T: Serialize>(
 
 impl RecordFolder {
     /// Writes a value as a file, whole or not at all; `what` names it in messages.
-    pub(super) fn write_json<T: Serialize>(
+    pub fn write_json<T: Serialize>(
         &self,
         name: &str,
         what: &'static str,
@@ -32,7 +32,7 @@ impl RecordFolder {
 }
 
 /// Reads a file of this format; `wanted` names it in messages.
-pub(super) fn read<T: DeserializeOwned>(
+pub fn read<T: DeserializeOwned>(
     path: &Path,
     format: &'static str,
     wanted: &'static str,

@@ -7,7 +7,6 @@ mod by_name;
 pub mod calibration;
 pub mod conclusions;
 pub mod connections;
-pub mod costs;
 mod counted;
 pub mod counters;
 pub mod database_interval;
@@ -21,7 +20,7 @@ pub mod file_names;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixture;
 pub mod folder;
-mod format;
+pub mod format;
 pub mod headline;
 pub mod input;
 pub mod interference;

@@ -1,27 +1,24 @@
 //! Reports are pure functions of a [`Run`]: `petal report DIR` rebuilds all of them from a
 //! record made last year. One file per report; a new one is a file and a line in [`write_all`], of
-//! a sweep in [`write_sweep`], of a calibration in [`write_calibration`].
+//! a sweep in [`write_sweep`], of another record in [`own_record`].
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod answer;
 pub mod awr;
 pub mod bmf;
-pub mod calibration;
 pub mod card;
 pub mod charts;
 pub mod checks;
 pub mod compare;
-pub mod costs;
-pub mod costs_compare;
 pub mod csv;
 mod csv_os;
 mod exact_rows;
 #[cfg(test)]
 mod formats_tests;
 pub mod history;
-#[cfg(test)]
-mod hostile;
+#[cfg(any(test, feature = "testing"))]
+pub mod hostile;
 pub mod html;
 pub mod json;
 pub mod junit;
@@ -29,6 +26,7 @@ pub mod listed;
 pub mod markdown;
 pub mod one_screen;
 mod os_text;
+pub mod own_record;
 pub mod petals;
 pub mod petals_text;
 pub mod predict;
@@ -41,6 +39,8 @@ pub mod sweep;
 pub mod table;
 pub mod text;
 pub mod verification;
+#[cfg(any(test, feature = "testing"))]
+pub mod widths;
 #[cfg(test)]
 mod widths_tests;
 #[cfg(feature = "xlsx")]
@@ -51,8 +51,6 @@ pub use petal_host::numbers;
 use petal_judge::break_point::{self, BreakPoint};
 use petal_judge::distinct;
 use petal_judge::petals::Petals;
-use petal_record::calibration::Calibration;
-use petal_record::costs::Costs;
 use petal_record::sweep::Swept;
 use petal_record::{self as record, RecordError, RecordFolder, Run, latency_log};
 use petal_settings::objective::Objective;
@@ -129,24 +127,6 @@ fn write_fit(folder: &RecordFolder, found: &BreakPoint) -> Result<Vec<PathBuf>, 
         written.push(write(folder, FIT_SVG_NAME, &drawn)?);
     }
     Ok(written)
-}
-
-/// Writes every report of a calibration into its folder, and returns their paths.
-pub fn write_calibration(
-    folder: &RecordFolder,
-    measured: &Calibration,
-) -> Result<Vec<PathBuf>, RecordError> {
-    let page = made(folder, html::NAME, "the report as a page", html::calibration(measured))?;
-    Ok(vec![
-        write(folder, TEXT_NAME, &calibration::render(measured))?,
-        write(folder, html::NAME, &page)?,
-    ])
-}
-
-/// Writes every report of an optimizer's prices into its folder, and returns their paths.
-pub fn write_costs(folder: &RecordFolder, costs: &Costs) -> Result<Vec<PathBuf>, RecordError> {
-    let page = made(folder, html::NAME, "the report as a page", html::costs(costs))?;
-    Ok(vec![write(folder, TEXT_NAME, &costs::render(costs))?, write(folder, html::NAME, &page)?])
 }
 
 fn write(folder: &RecordFolder, name: &str, text: &str) -> Result<PathBuf, RecordError> {

@@ -7,9 +7,7 @@ use super::numbers::{UNKNOWN, counted, or_dash};
 use super::records::ShownRecord;
 use super::table::paragraph;
 use petal_judge::distinct;
-use petal_record::calibration::Calibration;
 use petal_record::conclusions::limit_clause;
-use petal_record::costs::Costs;
 use petal_record::headline::Validity;
 use petal_record::observation::metric;
 use petal_record::sweep::Swept;
@@ -117,34 +115,6 @@ impl ListedRecord {
             name: shown.name,
             database: shown.database,
             host: shown.host,
-            ..Self::default()
-        }
-    }
-
-    pub fn of_calibration(name: String, measured: &Calibration) -> Self {
-        let best = measured.best.get("read");
-        Self {
-            name,
-            kind: "calibration",
-            state: measured.status.name().to_owned(),
-            measured: measured.started_at.clone(),
-            target: measured.path.clone(),
-            host: measured.host.clone(),
-            piops: best.map(|best| best.iops),
-            verdict: or_dash(best, |best| format!("most reads at depth {}", best.depth)),
-            ..Self::default()
-        }
-    }
-
-    pub fn of_costs(name: String, costs: &Costs) -> Self {
-        Self {
-            name,
-            kind: "costs",
-            state: costs.status.name().to_owned(),
-            measured: costs.started_at.clone(),
-            database: format!("{} {}", costs.product, costs.version),
-            target: costs.url.clone(),
-            host: costs.host.clone(),
             ..Self::default()
         }
     }

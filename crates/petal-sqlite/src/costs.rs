@@ -15,10 +15,9 @@ use super::meta::FileMeta;
 use super::vfs::take_cache_counts;
 use super::{Sqlite, layout};
 use petal_engine::costs::{
-    COST_SCHEMAS, CostFacts, CostProbes, CostRead, CostSession, CostStretch,
+    COST_SCHEMAS, CostAccess, CostFacts, CostProbes, CostRead, CostSession, CostStretch, FILTERS,
 };
 use petal_engine::{EngineError, Result};
-use petal_record::costs::{CostAccess, FILTERS};
 
 /// Cache of each connection unless the URL says another: room for the upper levels of a large table.
 const CACHE_BYTES: u64 = 32 << 20;

@@ -6,11 +6,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use petal_record::{RecordError, calibration, costs, seconds, sweep};
+use petal_record::{RecordError, seconds, sweep};
 use petal_report::listed::ListedRecord;
 
 use crate::cli::live::follow::is_at_work;
 use crate::cli::record_folders::{DEPTH_MAX, listed, records_below};
+use crate::cli::record_kinds;
 
 /// Records in a list; older ones are left out.
 const LISTED_MAX: usize = 2_000;
@@ -131,8 +132,9 @@ fn is_inside(real: &Path, folder: &Path, depth: usize) -> bool {
 
 /// The stamp of the file that a record's row is made of.
 fn stamp(folder: &Path) -> Option<Stamp> {
-    let names = [sweep::NAME, "run.json", calibration::NAME, costs::NAME, seconds::NAME];
-    let about = names.iter().find_map(|name| fs::metadata(folder.join(name)).ok())?;
+    let names = [sweep::NAME, "run.json"].into_iter().chain(record_kinds::files());
+    let mut names = names.chain([seconds::NAME]);
+    let about = names.find_map(|name| fs::metadata(folder.join(name)).ok())?;
     Some((about.dev(), about.ino(), about.len(), about.mtime(), about.mtime_nsec()))
 }
 

@@ -1,8 +1,7 @@
 //! Tests of accesses for `petal costs`. No live database has answered them yet.
 
 use super::*;
-use petal_engine::costs::{CostProbes as _, CostStretch};
-use petal_record::costs::CostAccess;
+use petal_engine::costs::{CostAccess, CostProbes as _, CostStretch};
 
 fn priced() -> ScriptedOracle {
     loaded()

@@ -1,35 +1,30 @@
 //! report.html: one file that opens anywhere, fetches nothing and runs no script but its own. A
-//! page of a run, of a sweep, of a calibration, of a comparison, of many records, of a list of records, of work
+//! page of a run, of a sweep, of a comparison, of many records, of a list of records, of work
 //! that goes on, or of petals from elsewhere; the parts of a page are in [`page`], the values of its charts in [`time`], [`bars`]
 //! and [`calibrated`].
 
 mod bars;
 mod calibrated;
-mod calibration;
 mod compare;
-mod costs;
 mod fit;
 mod gallery;
 mod list;
 mod live;
 mod over_time;
-mod page;
+pub mod page;
 mod published;
 mod run;
 mod sweep;
 mod time;
-mod traces;
+pub mod traces;
 
-pub use calibration::calibration;
 pub use compare::comparison;
-pub use costs::costs;
 pub use fit::{fit, fit_svg};
 pub use gallery::gallery;
 pub use list::list;
 pub use live::live;
 pub use over_time::over_time;
-pub(crate) use page::moment;
-pub use page::{link, policy};
+pub use page::{link, moment, policy};
 pub use run::run;
 pub use sweep::{petals, reports, sweep};
 

@@ -24,60 +24,60 @@ const SCRIPT: &str = include_str!("report.js");
 const LIVE_SCRIPT: &str = include_str!("live.js");
 
 #[derive(Debug, Default)]
-pub(super) struct Page {
-    pub(super) title: String,
-    pub(super) heading: String,
+pub struct Page {
+    pub title: String,
+    pub heading: String,
     /// The answer in a sentence or two, if the page has one.
-    pub(super) answer: String,
+    pub answer: String,
     /// Facts under the heading, in one line.
-    pub(super) facts: Vec<String>,
+    pub facts: Vec<String>,
     /// The status and the gravest findings, each with its class: `good`, `warning`, `error` or none.
-    pub(super) status: Vec<(&'static str, String)>,
-    pub(super) tiles: Vec<Tile>,
+    pub status: Vec<(&'static str, String)>,
+    pub tiles: Vec<Tile>,
     /// The line to paste.
-    pub(super) line: Option<String>,
+    pub line: Option<String>,
     /// The verdict in a sentence, and the command to type next; empty without one.
-    pub(super) verdict: String,
-    pub(super) next: String,
-    pub(super) sections: Vec<Section>,
-    pub(super) version: String,
+    pub verdict: String,
+    pub next: String,
+    pub sections: Vec<Section>,
+    pub version: String,
     /// A browser fills the page from its server's events.
-    pub(super) is_live: bool,
+    pub is_live: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Tile {
-    pub(super) label: &'static str,
-    pub(super) value: String,
-    pub(super) unit: &'static str,
-    pub(super) layer: String,
+pub struct Tile {
+    pub label: &'static str,
+    pub value: String,
+    pub unit: &'static str,
+    pub layer: String,
     /// Page with more about it, by [`link`]; empty without one.
-    pub(super) more: String,
+    pub more: String,
     /// True if the value is words instead of a number.
-    pub(super) is_text: bool,
+    pub is_text: bool,
     /// True if the figure is no result.
-    pub(super) is_struck: bool,
+    pub is_struck: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct ShownFinding {
-    pub(super) finding: Finding,
+pub struct ShownFinding {
+    pub finding: Finding,
     /// Place where it was found, if not everywhere.
-    pub(super) place: String,
+    pub place: String,
 }
 
 #[derive(Debug)]
-pub(super) struct Section {
+pub struct Section {
     /// Unique in its page.
-    pub(super) id: Cow<'static, str>,
-    pub(super) title: Cow<'static, str>,
+    pub id: Cow<'static, str>,
+    pub title: Cow<'static, str>,
     /// Layer of these figures.
-    pub(super) layer: &'static str,
-    pub(super) parts: Vec<SectionPart>,
+    pub layer: &'static str,
+    pub parts: Vec<SectionPart>,
 }
 
 #[derive(Debug)]
-pub(super) enum SectionPart {
+pub enum SectionPart {
     Figure(Chart),
     /// A chart of many: a browser builds it when it comes near the window.
     FigureOnDemand(Chart),
@@ -90,7 +90,7 @@ pub(super) enum SectionPart {
 }
 
 impl Section {
-    pub(super) fn new(
+    pub fn new(
         id: impl Into<Cow<'static, str>>,
         title: impl Into<Cow<'static, str>>,
         layer: &'static str,
@@ -103,49 +103,49 @@ impl Section {
         self
     }
 
-    pub(super) fn charts(mut self, charts: impl IntoIterator<Item = Chart>) -> Self {
+    pub fn charts(mut self, charts: impl IntoIterator<Item = Chart>) -> Self {
         self.parts.extend(charts.into_iter().map(SectionPart::Figure));
         self
     }
 
-    pub(super) fn charts_on_demand(mut self, charts: impl IntoIterator<Item = Chart>) -> Self {
+    pub fn charts_on_demand(mut self, charts: impl IntoIterator<Item = Chart>) -> Self {
         self.parts.extend(charts.into_iter().map(SectionPart::FigureOnDemand));
         self
     }
 
     /// A table under its caption; one without rows is left out, as are all further kinds of parts.
-    pub(super) fn table(self, caption: impl Into<String>, table: Table) -> Self {
+    pub fn table(self, caption: impl Into<String>, table: Table) -> Self {
         match table.is_empty() {
             true => self,
             false => self.with(SectionPart::Table(table.captioned(caption))),
         }
     }
 
-    pub(super) fn folded(self, caption: impl Into<String>, table: Table) -> Self {
+    pub fn folded(self, caption: impl Into<String>, table: Table) -> Self {
         self.table(caption, table.folded())
     }
 
-    pub(super) fn facts(self, facts: Vec<(String, String)>) -> Self {
+    pub fn facts(self, facts: Vec<(String, String)>) -> Self {
         if facts.is_empty() { self } else { self.with(SectionPart::Facts(facts)) }
     }
 
-    pub(super) fn notes(self, notes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn notes(self, notes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let notes: Vec<String> = notes.into_iter().map(Into::into).collect();
         if notes.is_empty() { self } else { self.with(SectionPart::Notes(notes)) }
     }
 
-    pub(super) fn actions(self, actions: &'static [(&'static str, &'static str)]) -> Self {
+    pub fn actions(self, actions: &'static [(&'static str, &'static str)]) -> Self {
         self.with(SectionPart::Actions(actions))
     }
 
-    pub(super) fn findings(self, findings: Vec<ShownFinding>) -> Self {
+    pub fn findings(self, findings: Vec<ShownFinding>) -> Self {
         self.with(SectionPart::Findings(findings))
     }
 }
 
 impl Tile {
     /// A figure with its unit, and the layer that it is from.
-    pub(super) fn figure(
+    pub fn figure(
         label: &'static str,
         value: String,
         unit: &'static str,
@@ -155,13 +155,13 @@ impl Tile {
         Self { label, value, unit, layer, more, is_text: false, is_struck: false }
     }
 
-    pub(super) fn words(label: &'static str, words: &str) -> Self {
+    pub fn words(label: &'static str, words: &str) -> Self {
         Self { is_text: true, ..Self::figure(label, words.to_owned(), "", "") }
     }
 }
 
 impl ShownFinding {
-    pub(super) fn of(finding: &Finding) -> Self {
+    pub fn of(finding: &Finding) -> Self {
         Self { finding: finding.clone(), place: String::new() }
     }
 
@@ -171,7 +171,7 @@ impl ShownFinding {
     }
 }
 
-pub(super) fn class(status: Status) -> &'static str {
+pub fn class(status: Status) -> &'static str {
     match status {
         Status::Failed | Status::Incomplete => "error",
         Status::Interrupted => "warning",
@@ -180,7 +180,7 @@ pub(super) fn class(status: Status) -> &'static str {
 }
 
 /// The status of runs behind each verdict that is not valid: it is shown as good only if all are.
-pub(super) fn status_after(
+pub fn status_after(
     verdicts: impl IntoIterator<Item = Verdict>,
     status: Status,
     words: String,
@@ -200,9 +200,7 @@ pub(super) fn status_after(
 }
 
 /// Counts errors and warnings by their ids, each with its class: `1 error`, `2 warnings`.
-pub(super) fn graves<'a>(
-    findings: impl IntoIterator<Item = &'a Finding>,
-) -> Vec<(&'static str, String)> {
+pub fn graves<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> Vec<(&'static str, String)> {
     let all: BTreeSet<(Severity, &str)> =
         findings.into_iter().map(|finding| (finding.severity, finding.id.as_str())).collect();
     let of = |severity: Severity| {
@@ -213,7 +211,7 @@ pub(super) fn graves<'a>(
 }
 
 /// A time of RFC 3339 to its second, as people write it; anything else as it is.
-pub(crate) fn moment(text: &str) -> String {
+pub fn moment(text: &str) -> String {
     let is_one = text.ends_with('Z') && text.is_ascii() && text.as_bytes().get(10) == Some(&b'T');
     match text.get(..19).and_then(|text| text.split_once('T')).filter(|_| is_one) {
         Some((day, time)) => format!("{day} {time} UTC"),
@@ -248,7 +246,7 @@ impl Page {
 
     /// The whole file, without sections that have no part. Nothing in it is fetched; its policy
     /// admits only its own script and style.
-    pub(super) fn render(mut self) -> Result<String, HtmlError> {
+    pub fn render(mut self) -> Result<String, HtmlError> {
         self.sections.retain(|section| !section.parts.is_empty());
         // Numbers are a row, and sentences have the full width below it.
         self.tiles.sort_by_key(|tile| tile.is_text);

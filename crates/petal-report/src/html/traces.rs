@@ -1,5 +1,5 @@
 //! A figure of points over another figure, such as latency over depth: some joined by a line, some
-//! alone. [`super::calibrated`] and [`super::calibration`] decide the meaning of the points.
+//! alone. [`super::calibrated`], for one, decides the meaning of the points.
 
 use super::super::charts::{
     Chart, ChartFrame, ChartSeries, ChartUse, Color, Labels, Marker, Plot, PlotAxis, Scale,
@@ -11,28 +11,28 @@ const WIDTH: f64 = 556.0;
 const HEIGHT: f64 = 330.0;
 
 /// A row of a figure's table, and the places of its points.
-pub(super) struct TraceRow {
-    pub(super) x: f64,
-    pub(super) cells: Vec<String>,
+pub struct TraceRow {
+    pub x: f64,
+    pub cells: Vec<String>,
 }
 
-pub(super) struct Trace {
-    pub(super) name: String,
-    pub(super) color: Color,
-    pub(super) marker: Marker,
-    pub(super) is_hollow: bool,
+pub struct Trace {
+    pub name: String,
+    pub color: Color,
+    pub marker: Marker,
+    pub is_hollow: bool,
     /// Dash of the line that joins them; None if they are not joined.
-    pub(super) dash: Option<&'static str>,
+    pub dash: Option<&'static str>,
     /// Points by row of the table: the row's index, and the height of the point.
-    pub(super) points: Vec<(usize, f64)>,
+    pub points: Vec<(usize, f64)>,
     /// Label at its last point.
-    pub(super) label: Option<String>,
+    pub label: Option<String>,
 }
 
 impl Trace {
     /// Builds one curve of several, by its number: its known points joined, and hollow if the line
     /// is dashed.
-    pub(super) fn curve(
+    pub fn curve(
         number: usize,
         name: String,
         dash: &'static str,
@@ -51,25 +51,25 @@ impl Trace {
 }
 
 /// Common parts of several charts over the same table.
-pub(super) struct ChartSubject<'a> {
-    pub(super) description: &'a str,
-    pub(super) x_title: &'a str,
+pub struct ChartSubject<'a> {
+    pub description: &'a str,
+    pub x_title: &'a str,
     /// Even steps instead of a logarithmic scale.
-    pub(super) is_x_linear: bool,
-    pub(super) heading: &'a str,
-    pub(super) rows: &'a [TraceRow],
+    pub is_x_linear: bool,
+    pub heading: &'a str,
+    pub rows: &'a [TraceRow],
 }
 
-pub(super) struct TraceChart<'a> {
-    pub(super) id: &'a str,
-    pub(super) title: &'a str,
-    pub(super) y_title: &'a str,
-    pub(super) note: &'a str,
-    pub(super) traces: Vec<Trace>,
+pub struct TraceChart<'a> {
+    pub id: &'a str,
+    pub title: &'a str,
+    pub y_title: &'a str,
+    pub note: &'a str,
+    pub traces: Vec<Trace>,
 }
 
 /// The charts that have a point to draw.
-pub(super) fn parts<'a>(
+pub fn parts<'a>(
     subject: &ChartSubject<'_>,
     charts: impl IntoIterator<Item = TraceChart<'a>>,
 ) -> Vec<Chart> {

@@ -1,12 +1,12 @@
 //! A calibration as text: its summary in a few lines, then every point.
 
-use super::numbers::{bytes, decimal, micros, or_dash, whole};
-use super::table::{SCREEN_LINES, Table, fitting_paragraphs, line, paragraph};
 use petal_host::histogram::LatencySummary;
 use petal_record::calibration::{Calibration, CurvePoint, LOG, MIX, READ, WRITE};
+use petal_report::numbers::{bytes, decimal, micros, or_dash, whole};
+use petal_report::table::{SCREEN_LINES, Table, fitting_paragraphs, line, paragraph};
 
 /// Explanation of its figures.
-pub(super) const READING: &str = "us from submit to completion, petal's clock. Least and most are \
+pub const READING: &str = "us from submit to completion, petal's clock. Least and most are \
      the rounds'. At the device: requests in flight there on average, rate x await by the kernel's \
      counters; runs are compared by that.";
 
@@ -108,7 +108,7 @@ fn head(calibration: &Calibration) -> String {
     out
 }
 
-pub(super) fn facts(calibration: &Calibration) -> Vec<(String, String)> {
+pub fn facts(calibration: &Calibration) -> Vec<(String, String)> {
     let device = calibration.device.as_ref().map_or("-", |device| &device.name);
     let elapsed_s = decimal(calibration.elapsed_s, 0);
     let lines = [
@@ -140,7 +140,7 @@ fn rounds_range(calibration: &Calibration) -> Option<(u32, u32)> {
     each().min().zip(each().max())
 }
 
-pub(super) fn title(calibration: &Calibration, name: &str) -> String {
+pub fn title(calibration: &Calibration, name: &str) -> String {
     let reads = calibration.mix_read_pct;
     match name {
         READ => "RANDOM READS".to_owned(),
@@ -150,7 +150,7 @@ pub(super) fn title(calibration: &Calibration, name: &str) -> String {
 }
 
 /// The figures that a person asks for first.
-pub(super) fn figures(calibration: &Calibration) -> Table {
+pub fn figures(calibration: &Calibration) -> Table {
     best_figures(calibration, true)
 }
 
@@ -189,7 +189,7 @@ fn best_figures(calibration: &Calibration, with_least: bool) -> Table {
 }
 
 /// Lists the results for `--max-latency`.
-pub(super) fn latency_bounds(calibration: &Calibration) -> Vec<String> {
+pub fn latency_bounds(calibration: &Calibration) -> Vec<String> {
     let lines = calibration.under.iter().map(|under| {
         let bound = &under.bound;
         match (under.iops, under.depth, under.latency_us) {
@@ -211,9 +211,9 @@ pub(super) fn latency_bounds(calibration: &Calibration) -> Vec<String> {
 }
 
 /// Title of [`log_curves`].
-pub(super) const LOG_TITLE: &str = "LOG WRITES, each durable before the writer's next";
+pub const LOG_TITLE: &str = "LOG WRITES, each durable before the writer's next";
 
-pub(super) fn log_curves(calibration: &Calibration) -> Table {
+pub fn log_curves(calibration: &Calibration) -> Table {
     let heading =
         "call | writers | writes/s | least | most | mean us | p50 us | p99 us | p99.9 us | max us";
     let curves = calibration.log_curves.iter();
@@ -254,7 +254,7 @@ const CURVE_COLUMNS: [&str; 10] = [
     "at the device",
 ];
 
-pub(super) fn curve(points: &[CurvePoint]) -> Table {
+pub fn curve(points: &[CurvePoint]) -> Table {
     curve_columns(points, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
 }
 
@@ -313,7 +313,7 @@ mod tests {
         assert!(
             shown.starts_with("the device serves 9 reads a second of 0 B at depth 1, - us each; ")
         );
-        assert!(shown.lines().count() <= crate::table::SCREEN_LINES, "{shown}");
+        assert!(shown.lines().count() <= SCREEN_LINES, "{shown}");
         assert!(shown.contains("6 more notes with --full"), "{shown}");
     }
 

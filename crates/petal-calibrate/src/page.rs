@@ -1,21 +1,19 @@
 //! The page of a calibration: the limits of the device alone, at every depth.
 
-use super::super::calibration::{
-    LOG_TITLE, READING, curve, facts, figures, latency_bounds, log_curves, title,
-};
-use super::super::charts::Chart;
-use super::super::numbers::{decimal, micros, or_dash, rate};
-use super::HtmlError;
-use super::page::{Page, Section, Tile, class, moment};
-use super::traces::{ChartSubject, Trace, TraceChart, TraceRow, parts};
+use super::text::{LOG_TITLE, READING, curve, facts, figures, latency_bounds, log_curves, title};
 use petal_record::calibration::{Calibration, CurvePoint, MIX, READ, WRITE};
+use petal_report::charts::Chart;
+use petal_report::html::HtmlError;
+use petal_report::html::page::{Page, Section, Tile, class, moment};
+use petal_report::html::traces::{ChartSubject, Trace, TraceChart, TraceRow, parts};
+use petal_report::numbers::{decimal, micros, or_dash, rate};
 
 const HEADING: &str = " | depth | requests/s | MB/s | mean us | p50 us | p99 us";
 const DESCRIPTION: &str = "A line for each of reads, mix and writes over the requests in flight.";
 const NOTE: &str = "Requests in flight as they were asked for. Latency is petal's clock, from \
      submit to completion; all rounds together.";
 
-pub fn calibration(calibration: &Calibration) -> Result<String, HtmlError> {
+pub fn page(calibration: &Calibration) -> Result<String, HtmlError> {
     let layer = "petal's clock; at the device: the kernel's";
     let measured = Section::new("figures", "Every figure", layer)
         .table("Main figures", figures(calibration))

@@ -5,7 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, RecordFolder, Status, format};
+use petal_engine::costs::{CostAccess, Price, PriceUnit};
+use petal_record::{RecordError, RecordFolder, Status, format};
+use petal_report::html::HtmlError;
+use petal_report::listed::ListedRecord;
+use petal_report::own_record::OwnRecord;
+
+use crate::{page, text};
 
 pub const FORMAT: &str = "petal-costs/1";
 pub const NAME: &str = "costs.json";
@@ -13,52 +19,6 @@ const WHAT: &str = "the costs";
 
 /// Shares of the blocks that the database's cache holds before a read, percent.
 pub const CACHED_PCTS: [u8; 4] = [0, 50, 90, 100];
-/// Conditions on each row of [`CostAccess::FilteredRows`].
-pub const FILTERS: u32 = 8;
-
-/// Kind of access that an optimizer has a price for.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum CostAccess {
-    /// Rows in random order by an index, a block each, one block at a time.
-    #[default]
-    Random,
-    /// Rows of [`Self::Random`] in block order; the database asks for this many blocks ahead.
-    ReadAhead(u32),
-    /// Consecutive blocks of a scan, a row each.
-    Sequential,
-    /// Short rows of a small table in memory, one after the other.
-    Rows,
-    /// Short rows, each with [`FILTERS`] conditions that it passes.
-    FilteredRows,
-    /// Consecutive entries of an index in memory, without their rows.
-    IndexEntries,
-    /// Single keys that are looked up in an index in memory, from its root.
-    Lookups,
-}
-
-impl CostAccess {
-    /// The access in words.
-    pub fn name(self) -> String {
-        match self {
-            Self::Random => "random blocks, one at a time".to_owned(),
-            Self::ReadAhead(depth) => format!("random blocks, {depth} asked for ahead"),
-            Self::Sequential => "sequential blocks".to_owned(),
-            Self::Rows => "rows in memory".to_owned(),
-            Self::FilteredRows => format!("rows in memory with {FILTERS} conditions"),
-            Self::IndexEntries => "index entries in memory".to_owned(),
-            Self::Lookups => "lookups in an index in memory".to_owned(),
-        }
-    }
-
-    /// True of accesses to the large tables, whose blocks may or may not be in a cache.
-    pub fn reads_blocks(self) -> bool {
-        matches!(self, Self::Random | Self::ReadAhead(_) | Self::Sequential)
-    }
-}
-
 /// The whole result, printed by `petal costs --json`. Names never change; an unknown value is null,
 /// never 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -165,55 +125,6 @@ impl CostSample {
     }
 }
 
-/// Price of an optimizer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Price {
-    /// A block that is read alone.
-    #[default]
-    RandomBlock,
-    /// A block of a scan.
-    SequentialBlock,
-    Row,
-    IndexEntry,
-    /// An entry of an index with all of its row's work, in a scan of the index alone.
-    IndexRow,
-    /// A key that is looked up in an index from its root.
-    Lookup,
-    /// The time that a row found by an index takes longer than the next row of a scan, without its
-    /// index entry.
-    RowLookup,
-    /// The time that a block of a scan takes longer if no cache has it.
-    BlockRead,
-    /// The time that a block read alone takes longer if no cache has it.
-    RandomRead,
-    /// Blocks that one read of a scan has, as the database is set.
-    ScanBlocks,
-    /// The share of blocks that no cache has.
-    MissShare,
-    /// A condition on a row.
-    Operator,
-    /// Blocks that one session should ask for ahead.
-    Depth,
-    /// Blocks that each of several sessions should ask for ahead.
-    DepthOfSessions,
-}
-
-/// Unit of a setting's value.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PriceUnit {
-    /// The time of a sequential block is 1.
-    #[default]
-    SequentialBlock,
-    Microsecond,
-    Blocks,
-    /// The time of a block that is read alone from the device is 1.
-    RandomRead,
-    /// A number without a unit.
-    Share,
-}
-
 /// A setting of the optimizer, with its measured value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PricedSetting {
@@ -298,17 +209,39 @@ impl PricedSetting {
     }
 }
 
-/// Whether this is a record of costs: its folder, or a file of the format.
-pub fn is_one(path: &Path) -> bool {
-    path.join(NAME).is_file() || (path.is_file() && load(path).is_ok())
-}
-
 pub fn save(folder: &RecordFolder, costs: &Costs) -> Result<PathBuf, RecordError> {
     folder.write_json(NAME, WHAT, costs)
 }
 
-/// Reads one, by its folder or file.
-pub fn load(path: &Path) -> Result<Costs, RecordError> {
-    let path = if path.is_dir() { path.join(NAME) } else { path.to_owned() };
-    format::read(&path, FORMAT, "a record of costs")
+impl OwnRecord for Costs {
+    type Record = Self;
+
+    const FILE: &'static str = NAME;
+    const NOUN: &'static str = "a record of costs";
+
+    fn load(path: &Path) -> Result<Self, RecordError> {
+        let path = if path.is_dir() { path.join(NAME) } else { path.to_owned() };
+        format::read(&path, FORMAT, Self::NOUN)
+    }
+
+    fn text(costs: &Self) -> String {
+        text::render(costs)
+    }
+
+    fn page(costs: &Self) -> Result<String, HtmlError> {
+        page::page(costs)
+    }
+
+    fn listed(name: String, costs: &Self) -> ListedRecord {
+        ListedRecord {
+            name,
+            kind: "costs",
+            state: costs.status.name().to_owned(),
+            measured: costs.started_at.clone(),
+            database: format!("{} {}", costs.product, costs.version),
+            target: costs.url.clone(),
+            host: costs.host.clone(),
+            ..ListedRecord::default()
+        }
+    }
 }

@@ -1,15 +1,16 @@
 //! The page of an optimizer's prices: their change with the share of cached blocks, the settings that
 //! follow, and the times behind them.
 
-use super::super::charts::Chart;
-use super::super::costs::{facts, in_memory, notes, of_random, ratio, read_ahead, settings, times};
-use super::super::numbers::{counted, decimal, or_dash, percent};
-use super::super::table::Table;
-use super::HtmlError;
-use super::page::{Page, Section, Tile, class, moment};
-use super::traces::{ChartSubject, Trace, TraceChart, TraceRow, parts};
-use petal_judge::costs::{Priced, significant, time};
-use petal_record::costs::{CACHED_PCTS, CostAccess, Costs, PriceUnit, PriceValue, PricedSetting};
+use crate::prices::{Priced, significant, time};
+use crate::record::{CACHED_PCTS, Costs, PriceValue, PricedSetting};
+use crate::text::{facts, in_memory, notes, of_random, ratio, read_ahead, settings, times};
+use petal_engine::costs::{CostAccess, PriceUnit};
+use petal_report::charts::Chart;
+use petal_report::html::HtmlError;
+use petal_report::html::page::{Page, Section, Tile, class, moment};
+use petal_report::html::traces::{ChartSubject, Trace, TraceChart, TraceRow, parts};
+use petal_report::numbers::{counted, decimal, or_dash, percent};
+use petal_report::table::Table;
 
 const HEADING: &str = " | % cached | value | low | high";
 const DESCRIPTION: &str = "A line for each time or price over the share of cached blocks.";
@@ -18,7 +19,7 @@ const TIMES_NOTE: &str = "By petal's clock, through the database, one session. S
 const PRICES_NOTE: &str = "One figure cannot be right for all: choose the share that your queries find \
      cached. Dashed: the ends of the 95 % interval.";
 
-pub fn costs(costs: &Costs) -> Result<String, HtmlError> {
+pub fn page(costs: &Costs) -> Result<String, HtmlError> {
     let mut set = Section::new("settings", "What to set", "the optimizer's own unit");
     if !costs.settings.is_empty() {
         let caption = format!("Values, {} % cached and others", costs.assumed_pct);

@@ -1,10 +1,11 @@
 //! Two records of an optimizer's prices side by side, as text: one screen.
 
-use super::numbers::{counted, decimal, or_dash};
-use super::table::{SCREEN_LINES, Table, fitting_paragraphs, paragraph};
-use petal_judge::costs::significant;
-use petal_judge::costs_compare::{CostsComparison, PriceChange, PriceRange};
-use petal_record::costs::{Costs, PriceUnit};
+use crate::compare::{CostsComparison, PriceChange, PriceRange};
+use crate::prices::significant;
+use crate::record::Costs;
+use petal_engine::costs::PriceUnit;
+use petal_report::numbers::{counted, decimal, or_dash};
+use petal_report::table::{SCREEN_LINES, Table, fitting_paragraphs, paragraph};
 
 /// Warnings on the screen.
 const WARNINGS_MAX: usize = 4;

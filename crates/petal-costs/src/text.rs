@@ -1,13 +1,11 @@
 //! An optimizer's prices as text: one screen with the times, the settings that follow, and the
 //! statements to paste.
 
-use super::numbers::{bytes, counted, decimal, micros, or_dash, percent, whole};
-use super::table::{SCREEN_LINES, Table, WIDTH, columns, fitting_paragraphs, paragraph};
-use petal_judge::costs::{Priced, conditions, significant, time};
-use petal_record::costs::{
-    CACHED_PCTS, CostAccess, CostCell, CostSample, Costs, FILTERS, Price, PriceUnit, PriceValue,
-    PricedSetting,
-};
+use crate::prices::{Priced, conditions, significant, time};
+use crate::record::{CACHED_PCTS, CostCell, CostSample, Costs, PriceValue, PricedSetting};
+use petal_engine::costs::{CostAccess, FILTERS, Price, PriceUnit};
+use petal_report::numbers::{bytes, counted, decimal, micros, or_dash, percent, whole};
+use petal_report::table::{SCREEN_LINES, Table, WIDTH, columns, fitting_paragraphs, paragraph};
 
 /// Lines of a screen.
 const LINES_MAX: usize = SCREEN_LINES + 1;
@@ -85,7 +83,7 @@ fn answer(costs: &Costs) -> String {
     }
 }
 
-pub(super) fn facts(costs: &Costs) -> Vec<(String, String)> {
+pub fn facts(costs: &Costs) -> Vec<(String, String)> {
     let table_bytes = costs.blocks.saturating_mul(costs.block_bytes);
     let status = format!(
         "{}, {} in {} s, on two tables of {} with a cache of {}",
@@ -173,7 +171,7 @@ fn processor(cell: Option<&CostCell>) -> String {
 }
 
 /// Times of a block with its row, by the share of cached blocks.
-pub(super) fn times(costs: &Costs) -> Table {
+pub fn times(costs: &Costs) -> Table {
     let columns = conditions(costs).into_iter().map(|at| match at.sessions {
         1 => format!("{} % cached", at.cached_pct),
         several => format!("0 %, {}", counted(several, "session")),
@@ -198,7 +196,7 @@ pub(super) fn times(costs: &Costs) -> Table {
 }
 
 /// Times of accesses in memory, in a sentence.
-pub(super) fn in_memory(costs: &Costs) -> String {
+pub fn in_memory(costs: &Costs) -> String {
     let of =
         |access| or_dash(time(costs, access, 1, None), |time| significant(time.value / 1000.0));
     let computed = "Sequential at 50 and 90 %: computed";
@@ -216,7 +214,7 @@ pub(super) fn in_memory(costs: &Costs) -> String {
 }
 
 /// Times of a random block that was asked for ahead, by the number of such blocks.
-pub(super) fn read_ahead(costs: &Costs) -> Option<Table> {
+pub fn read_ahead(costs: &Costs) -> Option<Table> {
     let depths = costs.depths();
     if depths.is_empty() {
         return None;
@@ -238,7 +236,7 @@ pub(super) fn read_ahead(costs: &Costs) -> Option<Table> {
 }
 
 /// Values of the settings by condition, with the interval of the assumed share.
-pub(super) fn settings(costs: &Costs) -> Table {
+pub fn settings(costs: &Costs) -> Table {
     let conditions = conditions(costs);
     let columns = conditions.iter().map(|at| match at.sessions {
         1 => format!("{} %", at.cached_pct),
@@ -297,7 +295,7 @@ fn sure(setting: &PricedSetting, value: &PriceValue) -> String {
 }
 
 /// Notes on the figures' meaning, then the record's.
-pub(super) fn notes(costs: &Costs) -> Vec<String> {
+pub fn notes(costs: &Costs) -> Vec<String> {
     let mut notes = Vec::new();
     let random = of_random(costs);
     let known = |pct| random.and_then(|setting| setting.at(pct)).and_then(PriceValue::usable);
@@ -322,7 +320,7 @@ pub(super) fn notes(costs: &Costs) -> Vec<String> {
 }
 
 /// The setting that prices a block read alone, by the share of cached blocks.
-pub(super) fn of_random(costs: &Costs) -> Option<&PricedSetting> {
+pub fn of_random(costs: &Costs) -> Option<&PricedSetting> {
     let is_it = |setting: &&PricedSetting| {
         matches!(setting.price, Price::RandomBlock | Price::RowLookup)
             && setting.fixed_pct.is_none()
@@ -331,7 +329,7 @@ pub(super) fn of_random(costs: &Costs) -> Option<&PricedSetting> {
 }
 
 /// Time of a random block over that of a sequential one, from devices.
-pub(super) fn ratio(costs: &Costs) -> Option<f64> {
+pub fn ratio(costs: &Costs) -> Option<f64> {
     let of = |access| time(costs, access, 1, Some(0));
     Some(of(CostAccess::Random)?.value / of(CostAccess::Sequential)?.value)
 }
@@ -339,6 +337,17 @@ pub(super) fn ratio(costs: &Costs) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{compare, compare_text};
+    use petal_report::widths;
+
+    #[test]
+    fn no_line_of_it_is_longer_than_the_terminal() {
+        let text = include_str!("../../../tests/data/costs/costs.json");
+        let costs: Costs = serde_json::from_str(text).unwrap();
+        widths::look("costs", || render(&costs));
+        let change = compare::compare(&costs, &costs);
+        widths::look("two costs", || compare_text::render(["A", "B"], &costs, &costs, &change));
+    }
 
     #[test]
     fn the_first_line_is_the_price_of_a_random_block() {

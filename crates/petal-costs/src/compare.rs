@@ -3,10 +3,11 @@
 
 use serde::Serialize;
 
-use super::costs::{Condition, Priced, conditions, time};
+use crate::prices::{Condition, Priced, conditions, time};
+use crate::record::{Costs, PricedSetting};
+use petal_engine::costs::{CostAccess, PriceUnit};
 use petal_host::numbers::{counted, whole};
 use petal_record::Status;
-use petal_record::costs::{CostAccess, Costs, PriceUnit, PricedSetting};
 
 /// A time or price under one condition, in both records.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -173,7 +174,8 @@ fn warnings(before: &Costs, after: &Costs) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_record::costs::{CostCell, CostSample, Price, PriceValue};
+    use crate::record::{CostCell, CostSample, PriceValue};
+    use petal_engine::costs::Price;
 
     /// Random blocks that took so many microseconds in each round, and a setting.
     fn costs(us: [u64; 3], setting: PriceValue) -> Costs {

@@ -7,11 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::estimate::Estimate;
-use petal_record::costs::{
-    CACHED_PCTS, CostAccess, CostCell, CostSample, Costs, FILTERS, Price, PriceUnit, PriceValue,
-    PricedSetting,
-};
+use crate::record::{CACHED_PCTS, CostCell, CostSample, Costs, PriceValue, PricedSetting};
+use petal_engine::costs::{CostAccess, FILTERS, Price, PriceUnit};
+use petal_judge::estimate::Estimate;
 
 /// Samples whose cached share differs by more from the meant one are left out.
 const SHARE_OFF_MAX: f64 = 0.05;
@@ -180,7 +178,8 @@ fn values(costs: &Costs, price: Price, unit: PriceUnit, at: Condition) -> Vec<f6
 }
 
 /// A price under one condition.
-pub fn price(costs: &Costs, price: Price, unit: PriceUnit, at: Condition) -> Option<Priced> {
+#[cfg(test)]
+fn price(costs: &Costs, price: Price, unit: PriceUnit, at: Condition) -> Option<Priced> {
     Priced::of(&values(costs, price, unit, at))
 }
 
