@@ -9,9 +9,8 @@
 //! 5. [`petal_judge`]: judges a record
 //! 6. [`petal_report`]: pure functions of a record
 //! 7. [`petal_run`]: loads, runs, stops, keeps. [`petal_sweep`]: sweeps and replays. Above these are the slices, a crate
-//!    and a feature each: `petal-calibrate` and `petal-costs`
-//! 8. `prove`: the work of `petal prove`, with the promises of [`petal_prove`]
-//! 9. [`cli`]: one file per command
+//!    and a feature each: `petal-calibrate`, `petal-costs`, `petal-prove`
+//! 8. [`cli`]: one file per command
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
@@ -19,4 +18,3 @@ pub mod cli;
 pub mod engines;
 #[cfg(test)]
 mod names_tests;
-mod prove;

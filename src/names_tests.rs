@@ -21,7 +21,7 @@ const ALLOWED: [(&str, &str); 19] = [
     ("crates/petal-report/src/awr/", "reports of one product"),
     ("src/cli/awr.rs", "reports of one product"),
     ("src/cli/", "examples of commands"),
-    ("src/prove/", "examples of names that are hidden"),
+    ("crates/petal-prove/src/live/", "examples of names that are hidden"),
     ("crates/petal-run/src/series.rs", "a hint leaves the default target out"),
     ("crates/petal-run/src/server_report.rs", "which reports the database made"),
     ("crates/petal-report/src/run/server_report.rs", "the kind of report that the database made"),

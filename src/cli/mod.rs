@@ -35,6 +35,7 @@ mod plain_phase;
 mod predict;
 mod process;
 mod profile;
+#[cfg(feature = "prove")]
 mod prove;
 mod ranks;
 mod record_folders;
@@ -127,7 +128,14 @@ const GROUPS: &[(&str, &[Subcommand])] = &[
             (serve::command, serve::run),
         ],
     ),
-    ("Prove", &[(prove::command, prove::run), (verify::command, verify::run)]),
+    (
+        "Prove",
+        &[
+            #[cfg(feature = "prove")]
+            (prove::command, prove::run),
+            (verify::command, verify::run),
+        ],
+    ),
     (
         "Help",
         &[

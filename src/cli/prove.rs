@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{ArgMatches, Command};
 
-use crate::prove::{NAME, Request, prove};
 use petal_engine::file_lock::FileLock;
 use petal_engine::server::data_name::set_data_name;
 use petal_host::files::{self, Folder};
+use petal_prove::live::{NAME, Request, prove};
 use petal_settings::error::SettingErrors;
 use petal_settings::table::{CommandKind, PARAMETERS};
 use petal_settings::{Settings, flags, read};

@@ -6,6 +6,7 @@
 
 mod counting;
 mod data;
+pub mod live;
 mod operations;
 mod runs;
 

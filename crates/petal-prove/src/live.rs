@@ -1,5 +1,5 @@
 //! The work of `petal prove`: it loads a small set of data under a separate name, holds the server to
-//! each promise of [`petal_prove`], drops everything, and makes one text of it to send.
+//! each promise, drops everything, and makes one text of it to send.
 
 mod hide;
 mod page;
@@ -10,12 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::{PROMISES, Promise, PromiseResult, Provable as _, SCHEMAS, TriedPromise, Unproved};
 use petal_engine::server_settings::SettingsLock;
 use petal_engine::threads::Thread;
 use petal_engine::{Caller, Engine, EngineError, ProgressUnit, Result, Silent, Stop};
-use petal_prove::{
-    PROMISES, Promise, PromiseResult, Provable as _, SCHEMAS, TriedPromise, Unproved,
-};
 use petal_settings::Settings;
 use petal_settings::error::SettingErrors;
 

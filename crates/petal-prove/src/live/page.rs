@@ -1,7 +1,7 @@
 //! The table of promises for a terminal, and the text to send, which names no place.
 
+use crate::{SCHEMAS, TriedPromise, Unproved};
 use petal_engine::Engine;
-use petal_prove::{SCHEMAS, TriedPromise, Unproved};
 use petal_record::counters::Counters;
 use petal_report::numbers::decimal;
 use petal_report::table::paragraph;

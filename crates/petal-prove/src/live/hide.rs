@@ -3,17 +3,17 @@
 //! place would show it. Unknown names are recognised by their shape: paths, addresses, URLs, hosts with a
 //! port or a domain, long hexadecimal numbers.
 
-use petal_prove::PROMISES;
+use crate::PROMISES;
 use petal_settings::Settings;
 
 /// The name of this program, of the account that the documentation uses, and of test data.
 const KEPT: [&str; 3] = ["petal", super::NAME, "localhost"];
 /// Pages with petal's own words, and those of servers in their settings and messages.
 const PAGES: [&str; 4] = [
-    include_str!("../../docs/engines/mysql.md"),
-    include_str!("../../docs/engines/oracle.md"),
-    include_str!("../../docs/engines/postgres.md"),
-    include_str!("../../docs/parameters.md"),
+    include_str!("../../../../docs/engines/mysql.md"),
+    include_str!("../../../../docs/engines/oracle.md"),
+    include_str!("../../../../docs/engines/postgres.md"),
+    include_str!("../../../../docs/parameters.md"),
 ];
 /// Words in front of a name.
 const KINDS: [&str; 8] =

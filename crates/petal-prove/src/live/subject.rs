@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use crate::{Provable, ProvedRows, ROWS, SCAN_ROWS, TriedPromise};
 use petal_engine::{Engine, FoundRow, LoadPlan, Result, Silent, Stop};
-use petal_prove::{Provable, ProvedRows, ROWS, SCAN_ROWS, TriedPromise};
 use petal_record::Run;
 use petal_settings::Settings;
 use petal_settings::url::TargetUrl;
