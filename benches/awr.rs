@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use petal_awr::{parse, source};
-use petal_report::awr::csv;
+use petal_production::shown::csv;
 
 const ROUNDS: usize = 9;
 const READS: usize = 20;

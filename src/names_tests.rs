@@ -9,7 +9,7 @@ use std::path::Path;
 use petal_settings::table::support::{ENGINES, SCRIPTED};
 
 /// Folders and files, each with the reason; next to an engine's own crate.
-const ALLOWED: [(&str, &str); 19] = [
+const ALLOWED: [(&str, &str); 17] = [
     ("src/engines.rs", "its line"),
     ("crates/petal-settings/src/table/", "its column of support, and its own parameters"),
     ("crates/petal-settings/src/table.rs", "the group of an engine's parameters"),
@@ -18,8 +18,7 @@ const ALLOWED: [(&str, &str); 19] = [
     ("crates/petal-settings/src/url.rs", "examples in messages"),
     ("crates/petal-awr/", "reports of one product"),
     ("crates/petal-judge/src/awr/", "reports of one product"),
-    ("crates/petal-report/src/awr/", "reports of one product"),
-    ("src/cli/awr.rs", "reports of one product"),
+    ("crates/petal-production/", "reports of one product"),
     ("src/cli/", "examples of commands"),
     ("crates/petal-prove/src/live/", "examples of names that are hidden"),
     ("crates/petal-run/src/series.rs", "a hint leaves the default target out"),
@@ -28,7 +27,6 @@ const ALLOWED: [(&str, &str); 19] = [
     ("crates/petal-run/src/hooks.rs", "names of variables that hold passwords"),
     ("crates/petal-device/src/safety.rs", "signatures of others' data on a device"),
     ("src/lib.rs", "the list of rooms"),
-    ("crates/petal-report/src/workbook.rs", "reports of one product"),
 ];
 
 /// The schemes of all engines, from the table of support.

@@ -2,7 +2,6 @@
 
 mod args;
 mod attach;
-mod awr;
 #[cfg(feature = "calibrate")]
 mod calibrate;
 mod card;
@@ -34,13 +33,13 @@ mod pages;
 mod plain_phase;
 mod predict;
 mod process;
-mod profile;
+#[cfg(feature = "production")]
+mod production;
 #[cfg(feature = "prove")]
 mod prove;
 mod ranks;
 mod record_folders;
 pub mod record_kinds;
-mod replay;
 mod report;
 mod restore_settings;
 mod run;
@@ -101,7 +100,8 @@ const GROUPS: &[(&str, &[Subcommand])] = &[
             #[cfg(feature = "costs")]
             (costs::command, costs::run),
             (interfere::command, interfere::run),
-            (replay::command, replay::run),
+            #[cfg(feature = "production")]
+            (production::replay::command, production::replay::run),
             (os::command, os::run),
             (restore_settings::command, restore_settings::run),
             (attach::command, attach::run),
@@ -113,8 +113,10 @@ const GROUPS: &[(&str, &[Subcommand])] = &[
         &[
             (report::command, report::run),
             (merge::command, merge::run),
-            (awr::command, awr::run),
-            (profile::command, profile::run),
+            #[cfg(feature = "production")]
+            (production::awr::command, production::awr::run),
+            #[cfg(feature = "production")]
+            (production::profile::command, production::profile::run),
             (predict::command, predict::run),
         ],
     ),

@@ -5,9 +5,9 @@ use petal_host::numbers::{decimal, whole};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
+use super::delivered::delivered;
 use super::estimate::{self, Estimate};
 use super::limited_by::limited_with_rate;
-use super::replay::delivered::delivered;
 use petal_record::observation::Observation;
 use petal_record::replay::ReplayOf;
 use petal_record::server_work::WorkCount;

@@ -12,8 +12,8 @@
 //! [`compare`] compares sides with each other; [`next_cell`] chooses the cells of a sweep, [`calibration`] compares a run with the calibrated
 //! device, [`fresh`] finds drives that are nearly empty; [`predict`] predicts cells that were not measured; [`price`] computes the cost of delivered
 //! I/O; [`server_report`] compares petal's snapshots with the database's own report;
-//! [`driver_hosts`] judges the work of several driver hosts; [`profile`] makes profiles of a
-//! database's work over time, [`replay`] makes operations of profiles; [`survival`] compares a
+//! [`driver_hosts`] judges the work of several driver hosts; [`delivered`] is the load that a replay
+//! reached, [`profile`] the summary of a profile; [`survival`] compares a
 //! ledger with the rows that exist after a power cut; [`windows`] names the time that the figures
 //! of several runs cover; [`waterfall`] divides the time of an operation.
 
@@ -25,6 +25,7 @@ pub mod calibration;
 mod change_points;
 mod changes;
 pub mod compare;
+pub mod delivered;
 mod driver_hosts;
 mod elasticity;
 pub mod estimate;
@@ -43,7 +44,6 @@ pub mod next_cell;
 mod other_processors;
 mod others;
 pub mod outages;
-pub mod over_time;
 pub mod petals;
 mod physical;
 #[cfg(any(test, feature = "testing"))]
@@ -52,10 +52,8 @@ pub mod predict;
 pub mod price;
 pub mod profile;
 pub mod read_time;
-pub mod replay;
 mod residence;
 mod resources;
-pub mod rise;
 mod seeded_rng;
 pub mod served;
 pub mod server_report;

@@ -7,12 +7,12 @@ use petal_settings::printable::csv_cell;
 
 /// The names of columns, and their rows, made one at a time.
 pub struct ExactRows<'a> {
-    pub(super) names: Vec<String>,
-    pub(super) rows: Box<dyn Iterator<Item = Vec<String>> + 'a>,
+    pub names: Vec<String>,
+    pub rows: Box<dyn Iterator<Item = Vec<String>> + 'a>,
 }
 
 impl<'a> ExactRows<'a> {
-    pub(super) fn new<N: AsRef<str>, C: AsRef<str>, R: IntoIterator<Item = C>>(
+    pub fn new<N: AsRef<str>, C: AsRef<str>, R: IntoIterator<Item = C>>(
         names: impl IntoIterator<Item = N>,
         rows: impl IntoIterator<Item = R, IntoIter: 'a>,
     ) -> Self {

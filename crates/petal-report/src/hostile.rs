@@ -1,6 +1,9 @@
 //! Texts that would do harm, in every place of a record that holds text, and every report searched
 //! for them: a terminal's escapes, markup, a spreadsheet's formulas, forged lines.
 
+// Only tests use it.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
 #[cfg(test)]
 mod tests;
 
@@ -55,13 +58,13 @@ fn assert_inert(text: &str, what: &str) {
 
 /// Asserts that nothing in it acts on a terminal or begins a separate line.
 #[track_caller]
-pub(super) fn assert_plain(text: &str, what: &str) {
+pub fn assert_plain(text: &str, what: &str) {
     assert_inert(text, what);
     assert!(!text.to_lowercase().lines().any(|line| line.starts_with("forged")), "{what}: {text}");
 }
 
 #[track_caller]
-pub(super) fn assert_no_formula(text: &str, what: &str) {
+pub fn assert_no_formula(text: &str, what: &str) {
     assert_plain(text, what);
     let mut reader = ::csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
     for row in reader.records() {

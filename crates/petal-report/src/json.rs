@@ -22,7 +22,7 @@ pub fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
 }
 
 /// Returns the JSON name of a kind, a format, a source or a method.
-pub(super) fn word(value: &impl Serialize) -> String {
+pub fn word(value: &impl Serialize) -> String {
     let value = serde_json::to_value(value).unwrap_or_default();
     value.as_str().unwrap_or("").to_owned()
 }

@@ -5,7 +5,6 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod answer;
-pub mod awr;
 pub mod bmf;
 pub mod card;
 pub mod charts;
@@ -13,7 +12,7 @@ pub mod checks;
 pub mod compare;
 pub mod csv;
 mod csv_os;
-mod exact_rows;
+pub mod exact_rows;
 #[cfg(test)]
 mod formats_tests;
 pub mod history;
@@ -30,7 +29,6 @@ pub mod own_record;
 pub mod petals;
 pub mod petals_text;
 pub mod predict;
-pub mod profile;
 pub mod records;
 pub mod replay;
 mod run;

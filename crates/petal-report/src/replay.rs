@@ -1,64 +1,21 @@
-//! A replay for a person: how a profile becomes operations, before the run; the part that it
-//! imitated, after it; and the highest multiple that a platform holds.
+//! A replay for a person: the part that it imitated, and the highest multiple that a platform holds.
 
 use std::iter;
 
 use super::numbers::{decimal, micros, or_dash, rate};
 use super::table::{SCREEN_LINES, Table, fitting, fitting_paragraphs, line, paragraph, rest};
 use petal_judge::break_point::{BreakPoint, LoadHeld, LoadStep, load_held};
-use petal_judge::replay::ReplayPlan;
-use petal_judge::replay::delivered::{Delivered, delivered, scale_of};
+use petal_judge::delivered::{Delivered, delivered, scale_of};
 use petal_record::Run;
 use petal_record::replay::ReplayOf;
 use petal_record::server_work::WorkCount;
 use petal_settings::objective::Objective;
 
-/// A plan, before its run.
-pub fn plan(plan: &ReplayPlan) -> String {
-    let of = format!("{}: {}", plan.of.database, plan.of.time);
-    let mut out = paragraph("replay of ", "  ", &of);
-    out.push('\n');
-    bulleted(&mut out, "how       ", &plan.of.how);
-    let parameters = plan.parameters();
-    let shown: Vec<String> =
-        parameters.iter().map(|(key, value)| format!("{key}={}", shortened(value))).collect();
-    out.push_str(&paragraph("set       ", "          ", &shown.join(" ")));
-    out.push('\n');
-    let rows = WorkCount::ALL.into_iter().map(|figure| {
-        let (of, here) = (plan.of.per_second.get(&figure), plan.expected.get(&figure));
-        [
-            figure.words().to_owned(),
-            or_dash(of.copied(), rate),
-            or_dash(here.copied(), |here| match plan.assumed.contains(&figure) {
-                true => format!("~{}", rate(here)),
-                false => rate(here),
-            }),
-            times(plan.ratio(figure)),
-        ]
-    });
-    let heading = "per second | production | expected here | times";
-    out.push_str(&Table::of_figures(heading).with_rows(rows).render());
-    bulleted(&mut out, "differs   ", &plan.of.not_imitated);
-    out
-}
-
-fn times(ratio: Option<f64>) -> String {
+pub fn times(ratio: Option<f64>) -> String {
     or_dash(ratio, |ratio| decimal(ratio, 2))
 }
 
-/// Steps of a day are too many for a line.
-fn shortened(value: &str) -> String {
-    let steps: Vec<&str> = value.split(' ').collect();
-    match steps.as_slice() {
-        [first, .., last] if steps.len() > 4 => {
-            format!("'{first} ... {last}' ({} steps)", steps.len())
-        }
-        [_] => value.to_owned(),
-        _ => format!("'{value}'"),
-    }
-}
-
-fn bulleted(out: &mut String, name: &str, lines: &[String]) {
+pub fn bulleted(out: &mut String, name: &str, lines: &[String]) {
     for (at, text) in lines.iter().enumerate() {
         let first = if at == 0 { name } else { "          " };
         out.push_str(&paragraph(&format!("{first}- "), "            ", text));
@@ -220,4 +177,14 @@ pub fn side_by_side(found: &[(String, BreakPoint)]) -> String {
     }
     out.push('\n');
     out
+}
+
+/// Seconds as people say them.
+pub fn length(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} minutes", s / 60.0),
+        s if s < 172_800.0 => format!("{:.1} hours", s / 3600.0),
+        s => format!("{} days", decimal(s / 86_400.0, 1)),
+    }
 }

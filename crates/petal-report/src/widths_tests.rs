@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use petal_awr::samples::{SAMPLES, sample};
 use petal_host::host::{HostDevice, HostFacts};
 use petal_judge::compare::history::{DAY, history};
 use petal_judge::compare::limits::hold;
@@ -14,8 +13,8 @@ use petal_record::{Run, fixture, observation::Observation, plain_csv};
 
 use super::widths::look;
 use super::{
-    awr, checks, compare as compared, history as over_groups, one_screen, predict as predicted,
-    profile, replay, sweep, text,
+    checks, compare as compared, history as over_groups, one_screen, predict as predicted, replay,
+    sweep, text,
 };
 
 const TWO_NODES: &str = include_str!("../../../tests/samples/compression-two-nodes.csv");
@@ -98,17 +97,6 @@ fn no_line_of_a_report_is_longer_than_the_terminal() {
     let replayed = fixture::replay_sweep(&[(1.0, 1, 0), (2.0, 1, 0), (4.0, 1, 900)]);
     let fit = break_point::of(&replayed, None).unwrap();
     look("replay", || replay::break_point(&fit) + &replay::brief(&fit));
-
-    let reports: Vec<_> = SAMPLES.iter().map(|(name, _)| sample(name)).collect();
-    look("awr", || awr::table::render(&reports, false));
-    look("awr, brief", || awr::table::brief(&reports, false));
-    look("awr events", || awr::events::render(&reports));
-    let over_time = petal_judge::awr::over_time::of(&reports);
-    look("awr over time", || awr::over_time::render(&over_time));
-    look("awr over time, brief", || awr::over_time::brief(&over_time));
-    let parts = reports.iter().take(1).map(petal_judge::awr::to_profile::part);
-    let load = petal_judge::profile::parts::profile(parts.collect()).unwrap();
-    look("profile", || profile::render(&load));
 
     let host = HostFacts {
         cpus: 4,

@@ -4,26 +4,23 @@
 pub use rust_xlsxwriter::XlsxError;
 use rust_xlsxwriter::{Chart, ChartMarker, ChartType, DocProperties, Format, Workbook, Worksheet};
 
-use super::awr::csv as awr_csv;
 use super::csv as timeline;
 use super::exact_rows::ExactRows;
 use super::json::word;
 use super::numbers::exact;
-use petal_awr::report::Report;
-use petal_judge::awr::observation::observation;
 use petal_judge::petals::{Estimate, PetalLine, Petals, Point};
 use petal_record::Run;
 use petal_record::observation::Observation;
 
 /// A sheet: a name, the names of its columns, its rows.
-struct Sheet {
+pub struct Sheet {
     name: &'static str,
     head: Vec<String>,
-    rows: Vec<Vec<String>>,
+    pub rows: Vec<Vec<String>>,
 }
 
 /// A chart of a sheet: its figure over a column, a series for each value of another one.
-struct SheetChart<'a> {
+pub struct SheetChart<'a> {
     kind: ChartType,
     title: &'a str,
     x: &'a str,
@@ -83,29 +80,7 @@ pub fn runs(
 
 const LINES_MAX: usize = 12;
 
-/// Builds a workbook of AWR and Statspack reports. They have no seconds.
-pub fn reports(reports: &[Report]) -> Result<Vec<u8>, XlsxError> {
-    let observations: Vec<Observation> = reports.iter().map(observation).collect();
-    let mut waits = Sheet::new("waits", "file event waits time_s avg_us");
-    for report in reports {
-        let events = [&report.foreground_events, &report.top_events];
-        let events = events.into_iter().find(|events| !events.is_empty());
-        for event in events.into_iter().flatten() {
-            let figures = [&event.waits, &event.time_s, &event.avg_us];
-            let figures = figures.map(|figure| awr_csv::plain(figure.clone()));
-            waits
-                .rows
-                .push([vec![report.file.clone(), event.name.clone()], figures.into()].concat());
-        }
-    }
-    written([
-        (petals_of(&observations), &PETALS[..]),
-        (Sheet::of("cells", awr_csv::table(reports)), &[]),
-        (waits, &[]),
-    ])
-}
-
-const PETALS: [SheetChart<'static>; 1] = [SheetChart {
+pub const PETALS: [SheetChart<'static>; 1] = [SheetChart {
     kind: ChartType::ScatterStraightWithMarkers,
     title: "Petals: single-block read latency by physical I/O",
     x: "piops",
@@ -115,7 +90,7 @@ const PETALS: [SheetChart<'static>; 1] = [SheetChart {
 }];
 
 /// The means of each cell, a line of the petals after the other.
-fn petals_of(observations: &[Observation]) -> Sheet {
+pub fn petals_of(observations: &[Observation]) -> Sheet {
     let mut sheet = Sheet::new(
         "petals",
         "line sessions piops piops_plus_minus read_us read_us_plus_minus mb_s ops_s op_p99_us_mean \
@@ -159,11 +134,11 @@ fn waits(named: &[(&str, &Run)]) -> Sheet {
 }
 
 impl Sheet {
-    fn new(name: &'static str, head: &str) -> Self {
+    pub fn new(name: &'static str, head: &str) -> Self {
         Self { name, head: head.split(' ').map(str::to_owned).collect(), rows: Vec::new() }
     }
 
-    fn of(name: &'static str, ExactRows { names, rows }: ExactRows<'_>) -> Self {
+    pub fn of(name: &'static str, ExactRows { names, rows }: ExactRows<'_>) -> Self {
         Self { name, head: names, rows: rows.collect() }
     }
 
@@ -262,7 +237,9 @@ fn number(cell: &str) -> Option<f64> {
 }
 
 /// Writes a workbook of all sheets that have a row; charts are at the right of the figures.
-fn written<const N: usize>(sheets: [(Sheet, &[SheetChart<'_>]); N]) -> Result<Vec<u8>, XlsxError> {
+pub fn written<const N: usize>(
+    sheets: [(Sheet, &[SheetChart<'_>]); N],
+) -> Result<Vec<u8>, XlsxError> {
     let mut workbook = Workbook::new();
     // This mark identifies petal's own file when it is written again.
     workbook.set_properties(&DocProperties::new().set_author("petal"));

@@ -27,7 +27,6 @@ pub mod os_data;
 pub mod page_cache;
 pub mod peers;
 mod prepare;
-pub mod profile;
 pub mod quiet;
 mod reconnect;
 pub mod rows;

@@ -13,7 +13,6 @@ mod follow;
 mod next_cells;
 mod peak_run;
 mod plan;
-pub mod replay;
 mod together;
 
 use std::path::PathBuf;

@@ -1,12 +1,10 @@
 //! Every report with texts that would do harm.
 
-use std::path::Path;
-
 use serde_json::Value;
 
 use super::*;
 use crate::sweep::tests::swept;
-use crate::{awr, compare, write_all, write_sweep};
+use crate::{compare, write_all, write_sweep};
 use petal_judge::compare as comparing;
 use petal_record::sweep::{Axis, CellFailure, Swept};
 use petal_record::{RecordFolder, Run, fixture, plain_csv};
@@ -78,35 +76,4 @@ fn texts_of_a_comparison_do_nothing_in_it() {
     comparison.notes.push(hostile());
     assert_plain(&printable(&compare::render(&comparison, &[])), "text");
     assert_no_formula(&compare::csv(&comparison).unwrap(), "csv");
-}
-
-#[test]
-fn texts_of_an_awr_report_do_nothing_in_what_is_made_of_it() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/awr/awr_19c.html");
-    let page = std::fs::read_to_string(path).unwrap();
-    let markup = HOSTILE.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let mut read = 0;
-    for word in ["TULIP", "tulip", "bed7.example.com", "db file sequential read", "19.0.0.0.0"] {
-        assert!(page.contains(word), "{word}");
-        let source = petal_awr::source::decode(page.replace(word, &markup).into_bytes());
-        let Ok(mut report) = petal_awr::parse(HOSTILE, source) else { continue };
-        read += 1;
-        report.factors.push((HOSTILE.to_owned(), HOSTILE.to_owned()));
-        report.notes.push(HOSTILE.to_owned());
-        let reports = [report];
-        assert_no_formula(&awr::csv::table(&reports).csv().unwrap(), "csv");
-        for text in [
-            awr::table::render(&reports, false),
-            awr::info::render(&reports),
-            awr::events::render(&reports),
-            awr::explain::render(&reports),
-            awr::json(&reports).unwrap(),
-        ] {
-            let shown = printable(&text);
-            assert_plain(&shown, word);
-            assert!(shown.contains("=cmd"), "{word}: {shown}");
-        }
-        assert!(awr::info::render(&reports).lines().all(|line| line.matches('|').count() == 18));
-    }
-    assert!(read >= 3, "{read}");
 }

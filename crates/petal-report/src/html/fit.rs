@@ -5,8 +5,7 @@ use super::super::charts::{
     Chart, ChartFrame, ChartSeries, ChartUse, Color, Plot, PlotAxis, Scale, Variant, Word,
 };
 use super::super::numbers::{or_dash, rate};
-use super::super::profile::length;
-use super::super::replay::{DELIVERED, delivered_steps, steps};
+use super::super::replay::{DELIVERED, delivered_steps, length, steps};
 use super::HtmlError;
 use super::page::{Page, Section, Tile};
 use crate::table::Table;

@@ -100,18 +100,3 @@ fn texts_are_texts_and_long_numbers_keep_their_digits() {
         [Some(12.5), Some(-3.0), None, None]
     );
 }
-
-#[test]
-fn awr_reports_have_their_columns_and_events() {
-    let path = std::path::Path::new("../../tests/data/awr/awr_19c.html");
-    let reports: Vec<Report> =
-        petal_awr::read(path).reports.into_iter().map(Result::unwrap).collect();
-    let mut book = read(super::reports(&reports).unwrap());
-    let cells = book.worksheet_range("cells").unwrap();
-    let read_us = petal_awr::columns::value(&reports[0], "read_us").unwrap();
-    let Data::Float(reported) = column(&cells, "read_us")[0] else { panic!("no number") };
-    assert!((reported - read_us).abs() <= read_us * 1e-5, "{reported} {read_us}");
-    let waits = book.worksheet_range("waits").unwrap();
-    assert!(column(&waits, "event").contains(&Data::String("db file sequential read".into())));
-    assert!(column(&waits, "time_s").iter().any(|cell| matches!(cell, Data::Float(_))));
-}

@@ -1,0 +1,5 @@
+//! The commands of loads of production.
+
+pub mod awr;
+pub mod profile;
+pub mod replay;
