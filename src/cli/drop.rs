@@ -2,7 +2,8 @@
 
 use clap::{ArgMatches, Command};
 
-use petal_engine::server::data_name::set_data_name;
+use petal_engine::server::data_name::{PROOF, set_data_name};
+use petal_engine::server_settings::alone;
 use petal_report::numbers::counted;
 use petal_report::table::{SCREEN_LINES, rest};
 use petal_settings::Settings;
@@ -12,7 +13,6 @@ use super::args;
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::source;
-use crate::prove::{NAME, alone};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -57,12 +57,12 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 
 /// Drops the data of a `petal prove` that was killed. One that is at work keeps them.
 fn left_by_prove(settings: &Settings, console: &Console) -> Result<Vec<String>, CommandError> {
-    set_data_name(NAME);
+    set_data_name(PROOF);
     let engine = source::open_alone(settings, console)?;
     match alone(engine.as_ref()) {
         Ok(_alone) => Ok(engine.drop_data()?),
         Err(locked) => {
-            console.warn(&format!("data named {NAME} stay, if there are any: {locked}"));
+            console.warn(&format!("data named {PROOF} stay, if there are any: {locked}"));
             Ok(Vec::new())
         }
     }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Command};
 
 use petal_engine::file_lock::FileLock;
-use petal_engine::server::data_name::set_data_name;
+use petal_engine::server::data_name::{PROOF, set_data_name};
 use petal_host::files::{self, Folder};
-use petal_prove::live::{NAME, Request, prove};
+use petal_prove::live::{Request, prove};
 use petal_settings::error::SettingErrors;
 use petal_settings::table::{CommandKind, PARAMETERS};
 use petal_settings::{Settings, flags, read};
@@ -57,7 +57,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let out = matches.get_one::<PathBuf>("out").cloned();
     let out = out.unwrap_or_else(|| PathBuf::from("petal-prove.txt"));
     output::check("--out", &out, &[])?;
-    set_data_name(NAME);
+    set_data_name(PROOF);
     let signals = signals::count()?;
     let context = source::context(&signals, console);
     let run_settings = |parameters: &[(&'static str, &str)]| run_settings(matches, parameters);
@@ -77,7 +77,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     if let Some(why) = proofs.left() {
         return Err(CommandError::new(
             Exit::Environment,
-            format!("data named {NAME} may be left: {why}; the next petal prove drops them"),
+            format!("data named {PROOF} may be left: {why}; the next petal prove drops them"),
         ));
     }
     if proofs.is_unloaded() && !proofs.is_broken() {
@@ -106,7 +106,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 fn make_scratch(temp: &Path, target: &str) -> Result<(PathBuf, FileLock), CommandError> {
     let mut hasher = DefaultHasher::new();
     (target, rustix::process::geteuid().as_raw()).hash(&mut hasher);
-    let path = temp.join(format!("{NAME}-{:016x}", hasher.finish()));
+    let path = temp.join(format!("{PROOF}-{:016x}", hasher.finish()));
     let failed =
         |why: String| CommandError::new(Exit::Environment, format!("{}: {why}", path.display()));
     let lock = |path: &Path| {

@@ -2,7 +2,7 @@
 //! a cell and puts back. An engine reads and stores one setting; petal decides when, keeps a journal
 //! of the original values and restarts the server.
 
-use super::{EngineError, Result};
+use super::{Engine, EngineError, Result};
 
 /// A server whose settings petal can change.
 pub trait ChangeableSettings: Send + Sync {
@@ -247,6 +247,17 @@ fn number(text: &str, units: &[(&'static str, f64)], is_whole: bool) -> Option<f
     };
     let number = digits.trim_end().parse::<f64>().ok().filter(|number| number.is_finite())? * size;
     Some(if is_whole { number.round() } else { number })
+}
+
+/// Takes the server's lock for changes: the data of two proofs have one name, and a sweep of settings would
+/// change its promises. `None` if the server has no such lock, or refuses the question.
+pub fn alone(engine: &dyn Engine) -> Result<Option<Box<dyn SettingsLock>>> {
+    let settings = engine.server().and_then(|server| server.settings());
+    match settings.map(|settings| settings.lock_settings()) {
+        Some(Ok(lock)) => Ok(Some(lock)),
+        Some(Err(locked @ EngineError::Environment(_))) => Err(locked),
+        Some(Err(_)) | None => Ok(None),
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{PROMISES, Promise, PromiseResult, Provable as _, SCHEMAS, TriedPromise, Unproved};
-use petal_engine::server_settings::SettingsLock;
+use petal_engine::server::data_name::PROOF;
+use petal_engine::server_settings::alone;
 use petal_engine::threads::Thread;
 use petal_engine::{Caller, Engine, EngineError, ProgressUnit, Result, Silent, Stop};
 use petal_settings::Settings;
@@ -21,8 +22,6 @@ pub use page::Proofs;
 use petal_run::{RunError, WorkContext};
 use subject::LiveSubject;
 
-/// Name of the data, next to `petal` of all other commands.
-pub const NAME: &str = "petal_prove";
 /// Time for the last drop.
 const DROP_LIMIT: Duration = Duration::from_secs(60);
 /// Time for a server to come back for the last drop.
@@ -103,17 +102,6 @@ pub fn prove(request: &Request<'_>, context: &WorkContext<'_>) -> Result<Proofs,
     drop(engine);
     proofs.all.push(clean_up(request, context)?);
     Ok(proofs)
-}
-
-/// Takes the server's lock for changes: the data of two proofs have one name, and a sweep of settings would
-/// change its promises. `None` if the server has no such lock, or refuses the question.
-pub fn alone(engine: &dyn Engine) -> Result<Option<Box<dyn SettingsLock>>> {
-    let settings = engine.server().and_then(|server| server.settings());
-    match settings.map(|settings| settings.lock_settings()) {
-        Some(Ok(lock)) => Ok(Some(lock)),
-        Some(Err(locked @ EngineError::Environment(_))) => Err(locked),
-        Some(Err(_)) | None => Ok(None),
-    }
 }
 
 /// Ends the work like a signal when the time is over: a server that hangs must not hold it up.
@@ -241,7 +229,7 @@ fn clean_up(request: &Request<'_>, context: &WorkContext<'_>) -> Result<ProofOf,
     over.store(true, Ordering::Relaxed);
     let proof = match dropped {
         Ok(left) if left.is_empty() => {
-            Ok(TriedPromise::Held(format!("no data named {NAME} are left")))
+            Ok(TriedPromise::Held(format!("no data named {PROOF} are left")))
         }
         Ok(left) => {
             let seen = format!("{} schemas are left", left.len());

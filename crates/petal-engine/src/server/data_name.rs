@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use parking_lot::RwLock;
 
 const PETAL: &str = "petal";
+/// Name of the data of `petal prove`.
+pub const PROOF: &str = "petal_prove";
 
 static NAME: RwLock<&'static str> = RwLock::new(PETAL);
 

@@ -7,7 +7,7 @@ use crate::PROMISES;
 use petal_settings::Settings;
 
 /// The name of this program, of the account that the documentation uses, and of test data.
-const KEPT: [&str; 3] = ["petal", super::NAME, "localhost"];
+const KEPT: [&str; 3] = ["petal", petal_engine::server::data_name::PROOF, "localhost"];
 /// Pages with petal's own words, and those of servers in their settings and messages.
 const PAGES: [&str; 4] = [
     include_str!("../../../../docs/engines/mysql.md"),

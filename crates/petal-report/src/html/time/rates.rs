@@ -13,7 +13,7 @@ struct Rate<'a> {
     name: String,
     amount: SecondFigure<'a>,
     per: fn(&Second) -> Option<f64>,
-    /// The same amount of each second of a row, and its unit.
+    /// How a row knows this amount of each of its seconds, and its unit.
     of_each: Option<(SecondAmount, f64)>,
 }
 
