@@ -342,3 +342,21 @@ fn every_entry_of_the_threat_model_ends_with_tests_that_are_there() {
     });
     assert!(tests.is_empty(), "these tests are not there: {tests:?}");
 }
+
+/// A new reader's first files stay few and short.
+#[test]
+fn the_files_to_read_first_are_twelve_and_have_under_3000_lines() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let table = page.split("## Twelve files to read first").nth(1).unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let files: Vec<&str> =
+        table.lines().filter_map(|line| line.split("](").nth(1)?.split(')').next()).collect();
+    assert_eq!(files.len(), 12, "{files:?}");
+    let lines = |file: &str| {
+        let text = fs::read_to_string(root.join(file)).unwrap();
+        product_code(&text).filter(|(_, line)| !line.trim().is_empty()).count()
+    };
+    let sum: usize = files.iter().map(|file| lines(file)).sum();
+    assert!(sum < 3000, "{sum} lines: {files:?}");
+}

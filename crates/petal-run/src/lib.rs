@@ -7,9 +7,11 @@
 mod after_outage;
 mod assemble;
 mod calibrated;
+mod close;
 mod deltas;
 pub mod experiments;
 mod facts;
+mod follow;
 pub mod hook_group;
 pub mod hooks;
 pub mod job;
