@@ -33,7 +33,7 @@ pub struct WriterCostRow {
     pub select_p50_us: Option<Estimate>,
     pub select_p99_us: Option<Estimate>,
     pub read_us: Option<Estimate>,
-    /// Change of the mean SELECT from the readers alone.
+    /// Change of the mean SELECT from the readers alone; None if one of them is no storage test.
     pub change: Option<Difference>,
 }
 
@@ -41,10 +41,7 @@ type ByWriters<'a> = BTreeMap<u32, Vec<&'a Observation>>;
 
 /// An entry for each number of readers that ran alone and with writers.
 pub(super) fn of(observations: &[Observation]) -> Vec<WriterCost> {
-    let is_result = |seen: &&Observation| {
-        seen.why_unusable().is_none() && crate::verdict::not_storage(seen).is_none()
-    };
-    let usable = observations.iter().filter(is_result);
+    let usable = observations.iter().filter(|seen| seen.why_unusable().is_none());
     let all = usable.filter_map(|seen| {
         let Kinds { readers, writers } = Kinds::of(seen)?;
         let factors: Vec<(String, String)> =
@@ -63,8 +60,12 @@ pub(super) fn of(observations: &[Observation]) -> Vec<WriterCost> {
 fn rows(runs: &ByWriters<'_>) -> Vec<WriterCostRow> {
     let mut rows: Vec<WriterCostRow> =
         runs.iter().map(|(&writers, repeats)| row(writers, repeats)).collect();
-    let alone = rows.first().and_then(|row| row.select_mean_us.clone());
-    for row in rows.iter_mut().skip(1) {
+    let are_storage = |repeats: &Vec<&Observation>| {
+        repeats.iter().all(|seen| crate::verdict::not_storage(seen).is_none())
+    };
+    let is_result: Vec<bool> = runs.values().map(are_storage).collect();
+    let alone = rows.first().and_then(|row| row.select_mean_us.clone()).filter(|_| is_result[0]);
+    for (row, _) in rows.iter_mut().zip(&is_result).skip(1).filter(|(_, is_result)| **is_result) {
         let both = alone.as_ref().zip(row.select_mean_us.as_ref());
         row.change = both.and_then(|(a, b)| significance::sequential(&a.values, &b.values));
     }

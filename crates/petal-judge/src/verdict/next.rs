@@ -161,6 +161,8 @@ fn again(run: &Run, changes: &[(&str, &str)]) -> String {
         let is_changed = changes.iter().any(|(flag, _)| *flag == parameter.flag());
         if !is_changed && !LEFT_OUT.contains(&parameter.key) {
             let value = petal_record::as_text(&given.value, "");
+            // As somebody types it: `--rate 400`, not `--rate 400.0`.
+            let value = value.strip_suffix(".0").map_or(value.clone(), str::to_owned);
             words.push(format!("--{} {}", parameter.flag(), shell_word(&value)));
         }
     }

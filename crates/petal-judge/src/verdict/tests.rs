@@ -194,6 +194,14 @@ fn the_next_command_has_the_flags_of_the_run() {
     let next =
         "petal run -s 4 --update-pct 20 --scale 8192 --threads-per-schema 2 --repeats 3 --db ";
     assert!(headline.next.starts_with(next), "{}", headline.next);
+    let with_rate = judged(|run| {
+        run.details.given.push(petal_settings::GivenParameter {
+            key: "RATE".to_owned(),
+            value: 400.0.into(),
+            origin: petal_settings::Origin::Flag,
+        });
+    });
+    assert!(with_rate.next.contains(" --rate 400 "), "{}", with_rate.next);
 }
 
 /// A limit that leaves the page cache as large as the data helps nobody, however often it is typed.
