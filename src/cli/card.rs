@@ -32,6 +32,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let Some(path) = matches.get_one::<PathBuf>("folder") else { return Ok(Exit::Usage) };
     let mut found = FoundRecords::default();
     found.look(path, 0, None, console);
+    let left_out = found.left_out();
     let run = match found.runs.as_slice() {
         [(name, run)] => Some((name.clone(), run.clone())),
         _ => None,
@@ -43,7 +44,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let [shown] = shown.as_slice() else {
         return Err(CommandError::new(
             Exit::Environment,
-            format!("{}: no sweep and no run with figures; name the folder of one", path.display()),
+            match left_out.as_slice() {
+                [why, ..] => format!("{why}: no figure of it is a result; name another record"),
+                [] => format!("{}: no sweep and no run; name the folder of one", path.display()),
+            },
         ));
     };
     let made = card(shown, run.as_ref().map(|(_, run)| run));

@@ -465,34 +465,34 @@ fn time_left(left_s: f64, after: Duration) -> String {
 }
 
 /// Current PIOPS, operations/s and the worst p99, of the second that just ended; the slowest
-/// operation if there were too few for a p99.
+/// operation if there were too few for a p99. A figure that is not known is left out.
 fn second_line(second: &Second) -> String {
     let per_second = |count: u64| count as f64 / second.length_s.max(1e-9);
-    let piops = second
-        .io
-        .and_then(|io| Some(io.physical_read_requests? + io.physical_write_requests?))
-        .map_or("-".to_owned(), |requests| decimal(per_second(requests), 0));
+    let requests =
+        second.io.and_then(|io| Some(io.physical_read_requests? + io.physical_write_requests?));
     let worst = |figure: fn(&LatencySummary) -> Option<f64>| {
         second.latency_us.values().filter_map(figure).reduce(f64::max)
     };
-    let slowest = worst(|latency| latency.p99)
-        .map(|us| format!("p99 {}", decimal(us, 0)))
-        .or_else(|| Some(format!("slowest {}", decimal(worst(|latency| latency.max)?, 0))))
-        .unwrap_or_else(|| "p99 -".to_owned());
-    let errors = if second.errors > 0 {
-        format!(", {}", counted(second.errors, "error"))
-    } else {
-        String::new()
-    };
-    format!(
-        "{piops} PIOPS, {} operations/s, {slowest} us{errors}",
-        decimal(per_second(second.ops.total), 0),
-    )
+    let p99 = worst(|latency| latency.p99).map(|us| format!("p99 {} us", decimal(us, 0)));
+    let slowest = worst(|latency| latency.max).map(|us| format!("slowest {} us", decimal(us, 0)));
+    let figures = [
+        requests.map(|requests| format!("{} PIOPS", decimal(per_second(requests), 0))),
+        Some(format!("{} operations/s", decimal(per_second(second.ops.total), 0))),
+        p99.or(slowest),
+        (second.errors > 0).then(|| counted(second.errors, "error")),
+    ];
+    figures.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_figure_of_a_second_that_is_not_known_is_left_out() {
+        let unknown = Second { length_s: 1.0, errors: 1, ..Second::default() };
+        assert_eq!(second_line(&unknown), "0 operations/s, 1 error");
+    }
 
     #[test]
     fn a_narrow_terminal_shows_whole_figures() {

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use super::record_folders::{DEPTH_MAX, records_below};
 use petal_engine::EngineError;
 use petal_engine::threads::ThreadError;
+use petal_host::numbers::counted;
 use petal_judge::TOO_FEW_OPERATIONS;
 use petal_judge::compare::ComparisonVerdict;
 use petal_judge::compare::limits::{LimitOutcome, LimitResult};
@@ -128,4 +130,26 @@ macro_rules! failures {
     };
 }
 
-failures!(EngineError, ThreadError, RecordError, RunError, SettingErrors);
+failures!(EngineError, ThreadError, RunError, SettingErrors);
+
+/// Records below another folder that are named.
+const NAMED_MAX: usize = 3;
+
+impl From<RecordError> for CommandError {
+    fn from(error: RecordError) -> Self {
+        let below = match &error {
+            RecordError::NotARecord { path } => records_below(path, DEPTH_MAX, &mut |_| {}),
+            _ => Vec::new(),
+        };
+        let error = RunError::from(error);
+        let mut message = error.to_string();
+        if let (Some((start, _)), false) = (message.split_once(" (neither"), below.is_empty()) {
+            let names = below.iter().take(NAMED_MAX).map(|path| path.display().to_string());
+            let more = petal_judge::and_more(", ", below.len().saturating_sub(NAMED_MAX));
+            let names = names.collect::<Vec<_>>().join(", ");
+            message =
+                format!("{start}; {} below: {names}{more}", counted(below.len() as u64, "record"));
+        }
+        Self::new(Exit::of_error(&error), message)
+    }
+}

@@ -44,7 +44,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     for path in matches.get_many::<PathBuf>("folder").unwrap_or_default() {
         found.look(path, DEPTH_MAX, objective, console);
     }
-    let left_out = petal_report::records::left_out(&found.runs);
+    let left_out = found.left_out();
     let shown = found.shown(objective);
     if shown.is_empty() {
         let found = match left_out.len() {
@@ -112,6 +112,16 @@ impl FoundRecords {
                 }
             }
         }
+    }
+
+    /// Sweeps without a line and runs without figures that count, each with the reason.
+    pub(super) fn left_out(&self) -> Vec<String> {
+        let empty = self.sweeps.iter().filter(|record| record.petals.lines.is_empty());
+        let sweeps = empty.map(|record| match record.petals.tested.as_str() {
+            "" => format!("{} (it has no run)", record.name),
+            tested => format!("{} ({tested})", record.name),
+        });
+        sweeps.chain(petal_report::records::left_out(&self.runs)).collect()
     }
 
     /// All of it, without sweeps that have no line.

@@ -408,3 +408,14 @@ fn the_lines_of_the_recipe_for_ci_work() {
     let xml = fs::read_to_string(work.path("petal.xml")).unwrap();
     assert!(xml.contains("<testcase "), "{xml}");
 }
+
+#[test]
+fn a_folder_without_a_record_names_the_records_below_it() {
+    let work = Workplace::new();
+    let kept =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/records/petal-run-2/run.json");
+    work.write("nightly/1/run/run.json", fs::read(kept).unwrap());
+    let words = "nightly: no petal run here; 1 record below: nightly/1/run";
+    work.petal(["history", "nightly"]).exits(3).telling(&[words]);
+    work.petal(["predict", "nightly"]).exits(3).telling(&[words]);
+}

@@ -360,7 +360,7 @@ pub fn csv(comparison: &Comparison) -> Result<String, csv::Error> {
             row.extend([figure.metric.clone(), name.to_owned()]);
             row.extend(csv_side(figure.sides[0].as_ref()));
             row.extend(csv_side(figure.sides[at + 1].as_ref()));
-            row.extend(csv_change(figure.changes[at].as_ref()));
+            row.extend(csv_change(figure.changes[at].as_ref(), figure.why_struck_out));
             row
         })
     });
@@ -373,8 +373,13 @@ pub(super) fn csv_side(figures: Option<&Figures>) -> [String; 4] {
     [runs, exact(figures.map(|figures| figures.mean)), exact(low), exact(high)]
 }
 
-fn csv_change(change: Option<&Change>) -> [String; 8] {
-    let Some(change) = change else { return Default::default() };
+/// The columns of a change; of figures that are struck out the reason in place of the significance.
+fn csv_change(change: Option<&Change>, why_struck_out: Option<&str>) -> [String; 8] {
+    let Some(change) = change else {
+        let mut unknown: [String; 8] = Default::default();
+        unknown[6] = why_struck_out.unwrap_or_default().to_owned();
+        return unknown;
+    };
     let difference = &change.difference;
     let percent = |share: f64| share * 100.0;
     let (low, high) = difference.interval.unzip();

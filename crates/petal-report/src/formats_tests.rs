@@ -291,6 +291,14 @@ fn a_comment_for_many_failed_cells_is_never_too_long() {
 }
 
 #[test]
+fn a_row_of_csv_says_that_its_figures_are_no_result() {
+    let sides = ["a", "b"].map(|name| many_cells(name, 1.0, &["cached-by-os"]));
+    let csv = crate::compare::csv(&compare(&sides, &Rules::default()).unwrap()).unwrap();
+    let mut rows = csv.lines().skip(1);
+    assert!(rows.all(|row| row.contains(",not a storage test,")), "{csv}");
+}
+
+#[test]
 fn a_verdict_is_the_first_suite_of_junit_and_skipped() {
     let sides = ["a", "b"].map(|name| many_cells(name, 1.0, &["cached-by-os"]));
     let comparison = compare(&sides, &Rules::default()).unwrap();

@@ -167,7 +167,7 @@ impl Site {
     fn petals(&self, ticked: &[(&str, &Path)]) -> Result<HttpAnswer, HttpAnswer> {
         let mut found = FoundRecords::default();
         ticked.iter().for_each(|(_, path)| found.look(path, 0, None, &self.console));
-        let left_out = petal_report::records::left_out(&found.runs);
+        let left_out = found.left_out();
         let shown = found.shown(None);
         if shown.is_empty() {
             return Err(bad("tick runs or sweeps with figures: none of these has petals"));
