@@ -27,6 +27,16 @@ pub fn window(run: &Run) -> (f64, f64) {
     steady.map_or((0.0, run.summary.elapsed_s), |steady| (steady.from_s, steady.to_s))
 }
 
+/// The part of the run in which no stall may be: the counted window, and the planned time after it. A
+/// server that stops before the end of RUN_TIME ends the window, because its counters are not read.
+pub fn stall_window(run: &Run) -> (f64, f64) {
+    let (from_s, to_s) = window(run);
+    let setting = |name| run.summary.setting_number(name).unwrap_or(0.0);
+    let is_timed = setting("work_loop") == 0.0 && run.details.experiments.is_none();
+    let planned_s = setting("run_time").min(run.summary.elapsed_s);
+    (from_s, if is_timed { to_s.max(planned_s) } else { to_s })
+}
+
 pub(crate) fn unstable(run: &Run) -> Judgement {
     let (from_s, to_s) = window(run);
     match steadiness(&run.details.timeline, from_s, to_s) {
@@ -173,7 +183,7 @@ fn steady_without_cycles(run: &Run, windows: &Windows) -> Judgement {
 }
 
 pub(crate) fn stalled(run: &Run) -> Judgement {
-    let (from_s, to_s) = window(run);
+    let (from_s, to_s) = stall_window(run);
     let rows = figures::seconds_within(&run.details.timeline, from_s, to_s);
     let seconds: Vec<OneSecond> = each_second(rows).collect();
     let stalled = super::stalls(&seconds);
@@ -183,8 +193,11 @@ pub(crate) fn stalled(run: &Run) -> Judgement {
     let more = and_more(" ", stalled.len().saturating_sub(STALLS_NAMED));
     let candidates = candidates(&seconds, &stalled);
     let longest = longest_stall(&stalled);
+    let (_, counted_to_s) = window(run);
+    let is_after = longest.is_some_and(|stall| stall.from_s >= counted_to_s);
+    let after = if is_after { ", after the counted window" } else { "" };
     let lasted = longest.map_or(String::new(), |stall| {
-        format!("; the longest lasted {:.0} s from {:.0} s on", stall.seconds, stall.from_s)
+        format!("; the longest lasted {:.0} s from {:.0} s on{after}", stall.seconds, stall.from_s)
     });
     let median_rate = lower_median(seconds.iter().map(OneSecond::operations_rate));
     let lost_s = super::longest_loss(&stalled, median_rate.unwrap_or(0.0));
@@ -278,6 +291,22 @@ mod tests {
                                                   median rate (at 100 s, 200 s, 201 s, 202 s); the \
                                                   longest lasted 3 s from 200 s on; nothing in the \
                                                   record is unusual in them");
+    }
+
+    /// A server that stops until the run's end is not sampled any more.
+    #[test]
+    fn a_stall_at_the_end_of_the_run_is_reported_though_the_window_ends_before_it() {
+        let mut run = run_over(305, |at, ops| if at >= 302 { 0 } else { ops });
+        run.summary.settings.insert("run_time".into(), 305.into());
+        run.summary.steady.as_mut().unwrap().to_s = 302.0;
+        let found = messages(&run);
+        assert!(
+            found.contains("the longest lasted 3 s from 302 s on, after the counted"),
+            "{found}"
+        );
+        // Sessions that end after a number of operations are no stall.
+        run.summary.settings.insert("work_loop".into(), 100.into());
+        assert!(!messages(&run).contains("stalls"));
     }
 
     #[test]

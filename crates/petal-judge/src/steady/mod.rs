@@ -14,7 +14,7 @@ pub(super) mod judge;
 pub mod proof;
 mod sums;
 
-pub use judge::{fall_of, fall_words, window};
+pub use judge::{fall_of, fall_words, stall_window, window};
 
 use crate::change_points;
 use crate::estimate::mean;

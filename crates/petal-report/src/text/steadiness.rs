@@ -5,8 +5,8 @@ use super::super::numbers::{or_dash, percent, rate};
 use super::{fact, section};
 use petal_host::numbers::decimal;
 use petal_judge::steady::{
-    Steadiness, WINDOW_S_MIN, WINDOWS, Windows, fall_of, fall_words, longest_stall, onset, stalls,
-    steadiness, variation, window,
+    Steadiness, WINDOW_S_MIN, WINDOWS, Windows, fall_of, fall_words, longest_stall, onset,
+    stall_window, stalls, steadiness, variation, window,
 };
 use petal_record::{OneSecond, Run, each_second, figures};
 
@@ -58,7 +58,9 @@ pub(super) fn render(out: &mut String, run: &Run) {
     }
     let varies = or_dash(variation(&seconds), |share| format!("{} %", percent(share)));
     fact(out, "variation of seconds", &format!("{varies} (standard deviation over mean)"));
-    let longest = longest_stall(&stalls(&seconds)).map_or("none".to_owned(), |stall| {
+    let (from_s, to_s) = stall_window(run);
+    let judged = figures::seconds_within(timeline, from_s, to_s);
+    let longest = longest_stall(&stalls(&judged)).map_or("none".to_owned(), |stall| {
         format!("{} s, from {} s on", decimal(stall.seconds, 0), decimal(stall.from_s, 0))
     });
     fact(out, "longest stall", &longest);
