@@ -7,7 +7,7 @@ use super::super::numbers::{UNKNOWN, counted, decimal, micros, or_dash, rate};
 use super::super::petals as drawn;
 use super::super::run::waterfall;
 use super::super::sweep::{
-    design, findings::grouped, highest, load_unit, not_in_means, peak_run, targets,
+    answer, design, findings::grouped, highest, load_unit, not_in_means, peak_run, targets,
 };
 use super::super::table::{Align, Cell, Table};
 use super::page::{Page, Section, ShownFinding, Tile, graves, link, moment, status_after};
@@ -46,7 +46,7 @@ pub fn sweep(swept: &Swept, petals: &Petals) -> Result<String, HtmlError> {
     let page = Page {
         title: format!("petal sweep: {product}"),
         heading: format!("{product}: a sweep over {}", axes.join("; ")),
-        answer: highest(petals).unwrap_or_default(),
+        answer: answer(swept, petals).unwrap_or_default(),
         next: petals.next.clone(),
         facts: vec![
             moment(&sweep.started_at),

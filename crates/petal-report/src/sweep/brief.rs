@@ -32,7 +32,7 @@ pub fn brief(swept: &Swept, petals: &Petals, objective: Option<&Objective>, plac
     let mut designed = design::found(swept);
     let answer = match swept.sweep.plan.design {
         Design::Search { .. } if !designed.is_empty() => Some(designed.remove(0)),
-        _ => cost_of_writers(petals).or_else(|| highest(petals)),
+        _ => cost_of_writers(petals).or_else(|| self::answer(swept, petals)),
     };
     let answer = answer.map_or_else(String::new, |answer| format!("{answer}; "));
     let mut out = paragraph("", "  ", &format!("{answer}{}", design::state(swept)));
@@ -137,6 +137,12 @@ pub(crate) fn highest(petals: &Petals) -> Option<String> {
     });
     let all: Vec<String> = Some(verdict.clone()).into_iter().chain(peak).collect();
     (!verdict.is_empty()).then(|| all.join("; "))
+}
+
+/// The answer of a sweep: its highest peak; of a sweep whose cells all failed the first one's reason.
+pub(crate) fn answer(swept: &Swept, petals: &Petals) -> Option<String> {
+    let failure = || swept.sweep.failures.first();
+    highest(petals).or_else(|| Some(format!("no run has figures: {}", failure()?.message)))
 }
 
 /// The load of a point, in the unit of its kind of test; also half of its interval.

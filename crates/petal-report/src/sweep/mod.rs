@@ -13,8 +13,8 @@ pub mod table;
 
 use super::table::{SCREEN_LINES, command, fitting, line, paragraph, rest};
 use super::text::{bullets, section};
+pub(crate) use brief::{answer, highest, load_unit, verdict};
 pub use brief::{brief, of_petals};
-pub(crate) use brief::{highest, load_unit, verdict};
 use petal_host::numbers::counted;
 use petal_judge::petals::Petals;
 use petal_record::observation::Observation;
@@ -118,7 +118,7 @@ fn head(out: &mut String, swept: &Swept, petals: &Petals) {
     let plan = &sweep.plan;
     out.push_str(&line(&format!("petal {} sweep report", sweep.petal_version)));
     out.push('\n');
-    if let Some(answer) = highest(petals) {
+    if let Some(answer) = answer(swept, petals) {
         fact(out, "verdict", &answer);
     }
     if !petals.next.is_empty() {
@@ -353,6 +353,21 @@ pub(crate) mod tests {
         let (whole, mut cut) = (fixture::mixed_run(), fixture::mixed_run());
         cut.summary.status = Status::Interrupted;
         assert!(of_runs(&[("whole", &whole), ("cut", &cut)]).ends_with("row 2: interrupted\n"));
+    }
+
+    #[test]
+    fn a_sweep_whose_cells_all_failed_begins_with_the_first_reason() {
+        let mut swept = swept();
+        (swept.sweep.cells, swept.runs) = Default::default();
+        let message = "petal1.db: another petal run uses this file".to_owned();
+        swept.sweep.failures =
+            vec![petal_record::sweep::CellFailure { number: 1, repeat: 1, message }];
+        let petals = Petals::of(&swept.observations());
+        let words = "no run has figures: petal1.db: another petal run uses this file";
+        let shown = render(&swept, &petals, None);
+        let second = shown.lines().nth(2).unwrap();
+        assert!(second.starts_with("verdict") && second.ends_with(words), "{shown}");
+        assert!(brief(&swept, &petals, None, "x").starts_with(&words[..18]));
     }
 
     #[test]
