@@ -446,6 +446,7 @@ fn a_mysql_server_in_a_container_has_the_device_of_its_own_mounts() {
     }
     let Some(inside) = Mount::ext4(960) else { return };
     let Some(server) = server_mysql::Server::start(&[]).into_container(&inside) else { return };
+    let _of_the_same_age = server_mysql::Server::start(&[]);
     assert_found_in_its_mounts(&inside, &server.tcp_url("contained", server.port));
 }
 

@@ -42,7 +42,7 @@ pub use memory::{MemoryPressure, available_bytes, meminfo_bytes};
 use network::Interfaces;
 use process_io::ProcessIo;
 use requests::Requests;
-pub use server::{Began, ServerProcesses, number_inside, processes_named};
+pub use server::{Began, ServerProcesses, has_thread, number_inside, processes_named};
 use threads::ThreadTimes;
 use time_buckets::TimeSource;
 use writes::WriteOrigins;

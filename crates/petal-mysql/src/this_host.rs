@@ -1,5 +1,5 @@
-//! A server on petal's own host: its process and its files. The process is known by its name, its age,
-//! the number in its file, and the name of its host.
+//! A server on petal's own host: its process and its files. The process is known by its name, its age, the thread
+//! of petal's connection, the number in its file, and the name of its host.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use super::connect::Endpoint;
 use super::schema;
 use petal_engine::server::own_files::{NO_PROCESS, OwnFiles};
 use petal_host::files;
-use petal_host::os::{Began, ServerProcesses, number_inside, processes_named};
+use petal_host::os::{Began, ServerProcesses, has_thread, number_inside, processes_named};
 
 const NAMES: [&str; 2] = ["mysqld", "mariadbd"];
 /// A server counts its time from a moment of its start.
@@ -72,6 +72,12 @@ impl LocalMysql {
     }
 }
 
+/// The server's number of the thread that answers: MariaDB shows it to everybody, MySQL with performance_schema.
+const THREAD: [&str; 2] = [
+    "SELECT tid FROM information_schema.processlist WHERE id = CONNECTION_ID()",
+    "SELECT thread_os_id FROM performance_schema.threads WHERE processlist_id = CONNECTION_ID()",
+];
+
 /// The server's process: the only one that can be it. One whose file has another number, or whose
 /// container has another name than the server's host, is not.
 fn process(client: &mut Client, pid_file: &Path, host: &str) -> Option<u32> {
@@ -84,6 +90,10 @@ fn process(client: &mut Client, pid_file: &Path, host: &str) -> Option<u32> {
         files::text(path).ok().map(|text| text.trim().to_owned())
     };
     let mut could_be = processes_named(&NAMES, began);
+    let mut thread = |sql| client.query::<Option<u32>>(sql).ok()?.pop().flatten();
+    if let Some(thread) = THREAD.into_iter().find_map(&mut thread) {
+        could_be.retain(|process| has_thread(*process, thread));
+    }
     could_be.retain(|process| {
         let number = text(*process, pid_file);
         number.is_none_or(|number| number == number_inside(*process).to_string())

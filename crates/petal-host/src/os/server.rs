@@ -82,6 +82,16 @@ pub fn number_inside(process: u32) -> u32 {
     number_inside_under(&Roots::default().proc, process)
 }
 
+/// Whether a process of this host has the thread with this number in its own container.
+pub fn has_thread(process: u32, thread: u32) -> bool {
+    has_thread_under(&Roots::default().proc, process, thread)
+}
+
+fn has_thread_under(proc: &Path, process: u32, thread: u32) -> bool {
+    let threads = proc.join(process.to_string()).join("task");
+    all(&threads).any(|number| number_inside_under(&threads, number) == thread)
+}
+
 fn number_inside_under(proc: &Path, process: u32) -> u32 {
     let status = files::system_text(proc.join(process.to_string()).join("status"));
     let numbers = status.ok().and_then(|text| value_of(&text, "NSpid").map(str::to_owned));
@@ -298,6 +308,20 @@ mod tests {
         tree.write("/proc/71/status", "NSpid:\t71\t22\n");
         let both = Began { earliest_s: 71.0, latest_s: 72.0 };
         assert_eq!(found(&tree, 22, both, 1), None);
+    }
+
+    #[test]
+    fn a_thread_is_known_by_its_number_in_the_servers_container() {
+        let tree = server();
+        for (thread, inside) in [(70, 1), (900, 31)] {
+            let status = format!("/proc/70/task/{thread}/status");
+            tree.write(&status, &format!("NSpid:\t{thread}\t{inside}\n"));
+        }
+        tree.write("/proc/80/task/81/status", "Name:\tbash\n");
+        let has = |process, thread| has_thread_under(&tree.roots().proc, process, thread);
+        assert!(has(70, 1) && has(70, 31) && has(80, 81));
+        assert!(!has(70, 900) && !has(80, 31) && !has(99, 31));
+        assert!(has_thread(std::process::id(), std::process::id()));
     }
 
     #[test]
