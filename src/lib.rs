@@ -9,7 +9,7 @@
 //! 5. [`petal_judge`]: judges a record
 //! 6. [`petal_report`]: pure functions of a record
 //! 7. [`petal_run`]: loads, runs, stops, keeps. [`petal_sweep`]: sweeps and replays. Above these are the slices, a crate
-//!    and a feature each: `petal-calibrate`, `petal-costs`, `petal-production`, `petal-prove`
+//!    and a feature each: `petal-calibrate`, `petal-costs`, `petal-predict`, `petal-production`, `petal-prove`, `petal-web`
 //! 8. [`cli`]: one file per command
 
 #![cfg_attr(test, allow(clippy::disallowed_methods))]

@@ -21,7 +21,7 @@ use super::args::{self, flag, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::record_kinds::{self, RecordKind};
-use super::{live, metrics, signals, source};
+use super::{live, signals, source};
 
 pub const RECORD: RecordKind = RecordKind::new::<CalibrationRecord>();
 
@@ -110,7 +110,7 @@ pub fn command() -> Command {
         ))
         .arg(args::destroy_data())
         .args(live::args())
-        .arg(metrics::arg());
+        .args(live::metrics_arg());
     args::one_screen(command, EXAMPLES, NOTES, &RARE)
 }
 

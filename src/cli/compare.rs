@@ -149,13 +149,6 @@ fn break_points(matches: &ArgMatches) -> Result<Vec<(String, BreakPoint)>, Comma
     Ok(found)
 }
 
-/// The page of two sides with the usual metrics, as `--html` writes it.
-pub(super) fn page(sides: &[ComparedSide]) -> Result<Result<String, HtmlError>, CommandError> {
-    let rules = Rules { metrics: Vec::new(), in_turn: false };
-    let comparison = compare(sides, &rules)?.with_costs(sides, None);
-    Ok(petal_report::html::comparison(&comparison, &[]))
-}
-
 /// The metrics to compare: the requested or usual ones, and the ones with limits.
 fn rules(
     matches: &ArgMatches,

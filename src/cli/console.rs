@@ -26,7 +26,6 @@ use petal_settings::printable::{printable, printable_line};
 use super::args::is_set;
 use super::failure::Exit;
 use super::live::{Live, Observers};
-use super::metrics::Metrics;
 use super::no_progress::LastProgress;
 use super::plain_phase::{PlainPhase, items_per_time, left_words};
 use super::stderr::{Queued, columns};
@@ -49,8 +48,8 @@ pub struct Console {
     /// A result could not be written to stdout.
     result_lost: Arc<AtomicBool>,
     state: Arc<Mutex<ConsoleState>>,
-    /// Other observers of the work.
-    metrics: Option<Metrics>,
+    /// Another observer of the work.
+    watch: Option<Arc<dyn Watch + Send>>,
     /// The full screen of `--live`.
     live: Option<Live>,
     stderr: Queued,
@@ -80,8 +79,8 @@ impl Console {
         let terminal = io::stderr().is_terminal();
         let (result_lost, state) = (Arc::default(), Arc::default());
         let (stderr, arguments) = (Queued::stderr(), Arc::default());
-        let (metrics, live, progressed) = (None, None, LastProgress::default());
-        Self { quiet, terminal, result_lost, state, metrics, live, stderr, arguments, progressed }
+        let (watch, live, progressed) = (None, None, LastProgress::default());
+        Self { quiet, terminal, result_lost, state, watch, live, stderr, arguments, progressed }
     }
 
     /// Names waits when there is no progress for long, until petal ends.
@@ -98,14 +97,14 @@ impl Console {
 
     /// Makes a console that shows only errors and results.
     pub fn quieted(&self) -> Self {
-        Self { quiet: true, metrics: None, live: None, ..self.clone() }
+        Self { quiet: true, watch: None, live: None, ..self.clone() }
     }
 
     /// Adds observers, which follow the same work as the console, and shows their notes.
     pub fn observed_by(self, observers: Observers) -> Self {
         // Also with --quiet: without the URL nobody can watch.
         observers.notes.iter().for_each(|note| self.line(&self.message(note)));
-        Self { metrics: observers.metrics, live: observers.live, ..self }
+        Self { watch: observers.watch, live: observers.live, ..self }
     }
 
     /// True while a full screen shows the work.
@@ -125,9 +124,9 @@ impl Console {
         }
     }
 
-    fn notify_metrics(&self, notify: impl FnOnce(&dyn Watch)) {
-        if let Some(metrics) = &self.metrics {
-            notify(metrics);
+    fn notify_watch(&self, notify: impl FnOnce(&dyn Watch)) {
+        if let Some(watch) = &self.watch {
+            notify(&**watch);
         }
     }
 
@@ -330,7 +329,7 @@ impl Console {
 impl Progress for Console {
     fn phase(&self, what: &str, total: u64, unit: ProgressUnit) {
         self.progressed.is_now();
-        self.notify_metrics(|watch| watch.phase(what, total, unit));
+        self.notify_watch(|watch| watch.phase(what, total, unit));
         self.live.iter().for_each(|live| live.begin(&self.stderr));
         self.show_phase(what, total, unit);
     }
@@ -339,7 +338,7 @@ impl Progress for Console {
         if units > 0 {
             self.progressed.is_now();
         }
-        self.notify_metrics(|watch| watch.advance(units));
+        self.notify_watch(|watch| watch.advance(units));
         self.live.iter().for_each(|live| live.advance(units));
         self.show_hidden_bar();
         let mut state = self.state.lock();
@@ -369,7 +368,7 @@ impl Progress for Console {
 
 impl Watch for Console {
     fn begins(&self, subject: &Subject) {
-        self.notify_metrics(|watch| watch.begins(subject));
+        self.notify_watch(|watch| watch.begins(subject));
         if let (Some(live), Some(folder)) = (&self.live, &subject.folder) {
             live.begin(&self.stderr);
             // The screen of a sweep shows all of its cells.
@@ -379,7 +378,7 @@ impl Watch for Console {
     }
 
     fn triggered(&self, sessions: u32, seconds: f64) {
-        self.notify_metrics(|watch| watch.triggered(sessions, seconds));
+        self.notify_watch(|watch| watch.triggered(sessions, seconds));
         let what = format!("running {}", counted(sessions, "session"));
         self.show_phase(&what, seconds as u64, ProgressUnit::Items);
         let mut state = self.state.lock();
@@ -399,7 +398,7 @@ impl Watch for Console {
         if second.ops.total > 0 {
             self.progressed.is_now();
         }
-        self.notify_metrics(|watch| watch.second(second, so_far, left_s));
+        self.notify_watch(|watch| watch.second(second, so_far, left_s));
         self.show_hidden_bar();
         let state = self.state.lock();
         let left = time_left(left_s, state.after);
@@ -417,12 +416,12 @@ impl Watch for Console {
 
     fn ended(&self, last: &[Second], total: &Tally) {
         self.progressed.is_now();
-        self.notify_metrics(|watch| watch.ended(last, total));
+        self.notify_watch(|watch| watch.ended(last, total));
         self.clear();
     }
 
     fn judged(&self, findings: &[Finding]) {
-        self.notify_metrics(|watch| watch.judged(findings));
+        self.notify_watch(|watch| watch.judged(findings));
     }
 
     fn error(&self, message: &str) {

@@ -18,7 +18,7 @@ use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::format::AnswerFormat;
 use super::record_kinds::{self, RecordKind};
-use super::{live, metrics, signals, source};
+use super::{live, signals, source};
 
 pub const RECORD: RecordKind =
     RecordKind { compare: Some(compare_costs), ..RecordKind::new::<Costs>() };
@@ -65,7 +65,7 @@ pub fn command() -> Command {
             "Folder that gets a folder for each result [default: petal-results]",
         ))
         .args(live::args())
-        .arg(metrics::arg());
+        .args(live::metrics_arg());
     args::with_settings(command, CommandKind::Target)
 }
 

@@ -18,7 +18,7 @@ use petal_settings::table::CommandKind;
 use super::args::{self, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{live, metrics, run, signals, source};
+use super::{live, run, signals, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,7 +70,7 @@ pub fn command() -> Command {
         .arg(value("name", "NAME", "Names the run's folder"))
         .arg(args::os_data())
         .args(live::args())
-        .arg(metrics::arg())
+        .args(live::metrics_arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     args::with_settings(command, CommandKind::Run)
 }

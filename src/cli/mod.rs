@@ -16,21 +16,18 @@ mod drop;
 mod failure;
 mod format;
 mod gallery;
-mod gate;
 mod help;
 mod history;
-mod http;
 mod interfere;
 mod launch;
-mod live;
+pub mod live;
 mod man;
 mod merge;
-mod metrics;
 mod no_progress;
 mod os;
 mod output;
-mod pages;
 mod plain_phase;
+#[cfg(feature = "predict")]
 mod predict;
 mod process;
 #[cfg(feature = "production")]
@@ -43,13 +40,14 @@ pub mod record_kinds;
 mod report;
 mod restore_settings;
 mod run;
-mod serve;
 mod setup;
 mod signals;
 mod source;
 mod stderr;
 mod sweep;
 mod verify;
+#[cfg(feature = "web")]
+mod web;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -82,80 +80,116 @@ Exit codes: 0 done; 1 failed, or sessions were lost; 2 usage or settings;
 3 environment (unreachable, refused, full, not loaded, not written); 4 a limit
 of compare or history is inconclusive; 130 interrupted (results are kept).";
 
-/// A subcommand: its arguments and its work.
-type Subcommand = (fn() -> Command, fn(&ArgMatches, &Console) -> Result<Exit, CommandError>);
+/// A subcommand: its arguments, its work, and the object of that.
+type Subcommand =
+    (fn() -> Command, fn(&ArgMatches, &Console) -> Result<Exit, CommandError>, WorkOn);
+
+/// The object of a command's work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WorkOn {
+    /// Records, or this host.
+    Records,
+    /// A target, which petal may have to wait for: a supervisor starts the work.
+    Target,
+    /// A target, and of several ranks each would do it for itself.
+    TargetOnce,
+    /// A server's settings, without a supervisor; as above.
+    Once,
+}
+use WorkOn::{Once, Records, Target, TargetOnce};
 
 /// Every command, by the task that heads it in the help, in the help's order.
 const GROUPS: &[(&str, &[Subcommand])] = &[
     (
         "Measure",
         &[
-            (demo::command, demo::run),
-            (check::command, check::run),
-            (setup::command, setup::run),
-            (run::command, run::run),
-            (sweep::command, sweep::run),
+            (demo::command, demo::run, TargetOnce),
+            (check::command, check::run, Target),
+            (setup::command, setup::run, TargetOnce),
+            (run::command, run::run, Target),
+            (sweep::command, sweep::run, Target),
             #[cfg(feature = "calibrate")]
-            (calibrate::command, calibrate::run),
+            (calibrate::command, calibrate::run, TargetOnce),
             #[cfg(feature = "costs")]
-            (costs::command, costs::run),
-            (interfere::command, interfere::run),
+            (costs::command, costs::run, TargetOnce),
+            (interfere::command, interfere::run, TargetOnce),
             #[cfg(feature = "production")]
-            (production::replay::command, production::replay::run),
-            (os::command, os::run),
-            (restore_settings::command, restore_settings::run),
-            (attach::command, attach::run),
-            (drop::command, drop::run),
+            (production::replay::command, production::replay::run, TargetOnce),
+            (os::command, os::run, Records),
+            (restore_settings::command, restore_settings::run, Once),
+            (attach::command, attach::run, Records),
+            (drop::command, drop::run, TargetOnce),
         ],
     ),
     (
         "Read",
         &[
-            (report::command, report::run),
-            (merge::command, merge::run),
+            (report::command, report::run, Records),
+            (merge::command, merge::run, Records),
             #[cfg(feature = "production")]
-            (production::awr::command, production::awr::run),
+            (production::awr::command, production::awr::run, Records),
             #[cfg(feature = "production")]
-            (production::profile::command, production::profile::run),
-            (predict::command, predict::run),
+            (production::profile::command, production::profile::run, Records),
+            #[cfg(feature = "predict")]
+            (predict::command, predict::run, Records),
         ],
     ),
     (
         "Compare",
         &[
-            (compare::command, compare::run),
-            (history::command, history::run),
-            (gallery::command, gallery::run),
-            (card::command, card::run),
-            (serve::command, serve::run),
+            (compare::command, compare::run, Records),
+            (history::command, history::run, Records),
+            (gallery::command, gallery::run, Records),
+            (card::command, card::run, Records),
+            #[cfg(feature = "web")]
+            (web::serve::command, web::serve::run, Records),
         ],
     ),
     (
         "Prove",
         &[
             #[cfg(feature = "prove")]
-            (prove::command, prove::run),
-            (verify::command, verify::run),
+            (prove::command, prove::run, Target),
+            (verify::command, verify::run, Target),
         ],
     ),
     (
         "Help",
         &[
-            (help::command, help::run),
-            (completions::command, completions::run),
-            (man::command, man::run),
+            (help::command, help::run, Records),
+            (completions::command, completions::run, Records),
+            (man::command, man::run, Records),
         ],
     ),
 ];
+
+/// The server of the work's page and metrics, in a build that has it.
+const WORK_SERVER: Option<live::WorkServer> = {
+    #[cfg(feature = "web")]
+    let server = Some(web::WORK_SERVER);
+    #[cfg(not(feature = "web"))]
+    let server = None;
+    server
+};
 
 fn subcommands() -> impl Iterator<Item = &'static Subcommand> {
     GROUPS.iter().flat_map(|(_, commands)| *commands)
 }
 
+fn subcommand(name: &str) -> Option<&'static Subcommand> {
+    subcommands().find(|(command, ..)| command().get_name() == name)
+}
+
+impl WorkOn {
+    fn is_target(self) -> bool {
+        [Target, TargetOnce].contains(&self)
+    }
+}
+
 /// The help of `petal` itself, with its commands by task: clap lists them all under one heading.
 fn help_template() -> String {
     let group = |(heading, commands): &(&str, &[Subcommand])| {
-        let lines = commands.iter().map(|(command, _)| {
+        let lines = commands.iter().map(|(command, ..)| {
             let command = command();
             let about = command.get_about().map(ToString::to_string).unwrap_or_default();
             format!("  {:<16} {about}\n", command.get_name())
@@ -177,7 +211,9 @@ pub fn main() -> ExitCode {
         Err(error) => return usage(error, &arguments.all),
     };
     ranks::note_share(&matches);
-    if let Some(exit) = arguments.supervise(&matches) {
+    let named = matches.subcommand_name().and_then(subcommand);
+    let is_on_target = named.is_some_and(|(_, _, on)| on.is_target());
+    if let Some(exit) = arguments.supervise(is_on_target) {
         return exit;
     }
     let console = Console::new(matches.get_flag("quiet")).hiding(&arguments.all);
@@ -232,18 +268,20 @@ pub fn command() -> Command {
                 .global(true),
         )
         .help_template(help_template())
-        .subcommands(subcommands().map(|(command, _)| command()))
+        .subcommands(subcommands().map(|(command, ..)| command()))
 }
 
 fn dispatch(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let (name, matches) = matches.subcommand().unwrap_or(("help", matches));
-    match subcommands().find(|(command, _)| command().get_name() == name) {
-        Some((_, run)) => {
-            ranks::check(name)?;
+    match subcommand(name) {
+        Some((_, run, on)) => {
+            if [TargetOnce, Once].contains(on) {
+                ranks::refuse(name)?;
+            }
             let observers = live::of(matches, name)?;
             let live = observers.live.clone();
             let console = console.clone().observed_by(observers);
-            if process::is_on_target(name) {
+            if on.is_target() {
                 console.name_long_waits();
             }
             let exit = run(matches, &console);

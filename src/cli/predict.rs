@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Arg, ArgMatches, Command};
 
 use petal_judge::petals::Petals;
-use petal_judge::predict::what_if::{AskedChanges, WhatIf, what_if};
 use petal_judge::predict::{DeviceCurves, PredictedLine, predict};
+use petal_predict::{AskedChanges, WhatIf, text, what_if};
 use petal_record::calibration::{self, Calibration};
 use petal_record::{self as record, sweep};
 use petal_report::table::on_a_screen;
@@ -100,9 +100,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             "no run with figures; name a sweep, runs or a table",
         ));
     }
-    let text = || match console.is_brief(matches) {
-        true => petal_report::predict::brief(&lines),
-        false => petal_report::predict::render(&lines),
+    let shown = || match console.is_brief(matches) {
+        true => text::brief(&lines),
+        false => text::render(&lines),
     };
     let is_unknown = |line: &PredictedLine| {
         let mut cells = line.predicted.iter();
@@ -112,7 +112,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
                 !is_known && asked.contains(&cell.sessions)
             })
     };
-    show(&lines, lines.iter().any(is_unknown), text, matches, console)
+    show(&lines, lines.iter().any(is_unknown), shown, matches, console)
 }
 
 /// The changes of single runs; None if no change is asked for, and for sweeps.
@@ -164,12 +164,12 @@ fn of_runs(
         }
         found.push(what_if(&path.display().to_string(), &run, changes));
     }
-    let text = || {
-        let all: Vec<String> = found.iter().map(petal_report::predict::what_if).collect();
+    let shown = || {
+        let all: Vec<String> = found.iter().map(text::what_if).collect();
         let all = all.join("\n");
         if console.is_brief(matches) { on_a_screen(&all) } else { all }
     };
-    show(&found, found.iter().any(|one| !one.refused.is_empty()), text, matches, console)
+    show(&found, found.iter().any(|one| !one.refused.is_empty()), shown, matches, console)
 }
 
 /// Shows predictions; `is_refused` if one or more are refused.

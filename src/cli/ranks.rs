@@ -8,10 +8,6 @@ use petal_workload::share::Share;
 
 use super::failure::CommandError;
 
-/// Commands that work on a database or a device, and are not for several ranks.
-const ALONE: [&str; 8] =
-    ["setup", "calibrate", "costs", "interfere", "replay", "demo", "drop", "restore-settings"];
-
 /// True after a caller named this host's share: the launcher then only started petal.
 static HAS_SHARE: AtomicBool = AtomicBool::new(false);
 
@@ -33,11 +29,8 @@ pub fn is_launched() -> bool {
 }
 
 /// Refuses a command that several ranks would each do for themselves.
-pub fn check(command: &str) -> Result<(), CommandError> {
-    let Some((variable, Ranks { size, .. })) = launched().filter(|_| ALONE.contains(&command))
-    else {
-        return Ok(());
-    };
+pub fn refuse(command: &str) -> Result<(), CommandError> {
+    let Some((variable, Ranks { size, .. })) = launched() else { return Ok(()) };
     Err(CommandError::usage(format!(
         "petal {command}: an MPI launcher started petal as one of {size} ({variable}={size}), and \
          each of them would do it; only run and sweep are done by several hosts together: call \

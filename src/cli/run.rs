@@ -25,7 +25,7 @@ use petal_workload::share::Share;
 use super::args::{self, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{launch, live, metrics, report, source};
+use super::{launch, live, report, source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -133,7 +133,7 @@ pub fn command() -> Command {
         ))
         .arg(args::os_data())
         .args(live::args())
-        .arg(metrics::arg())
+        .args(live::metrics_arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     let command = args::with_settings(command, CommandKind::Run);
     args::one_screen(command, EXAMPLES, &args::of_targets(NOTES), &[])

@@ -16,7 +16,7 @@ use petal_settings::table::CommandKind;
 use super::args::{self, flag};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{live, metrics, signals, source};
+use super::{live, signals, source};
 
 /// Lines of the summary on a screen, without the line about compression.
 const SUMMARY_LINES: usize = SCREEN_LINES - 2;
@@ -50,7 +50,7 @@ pub fn command() -> Command {
         .arg(args::schemas("How many schemas [default: 1]"))
         .arg(args::destroy_data())
         .args(live::args())
-        .arg(metrics::arg());
+        .args(live::metrics_arg());
     args::with_settings(command, CommandKind::Setup)
 }
 

@@ -23,7 +23,7 @@ use petal_sweep::{self as sweep, Fresh, Pace, Planned, SweepRequest, left, main_
 use super::args::{self, flag, value};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::{launch, live, metrics, restore_settings, source};
+use super::{launch, live, restore_settings, source};
 
 /// The share within which an adaptive sweep finds peak and knee by default.
 const PRECISION: f64 = 0.02;
@@ -106,7 +106,7 @@ pub fn command() -> Command {
         .arg(args::objective())
         .arg(args::os_data())
         .args(live::args())
-        .arg(metrics::arg())
+        .args(live::metrics_arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     args::one_screen(args::with_settings(command, CommandKind::Sweep), EXAMPLES, NOTES, &[])
         .mut_arg("DB", |arg| arg.action(ArgAction::Append))

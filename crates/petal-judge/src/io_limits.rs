@@ -12,7 +12,7 @@ use petal_record::Run;
 const REACHED_SHARE_MIN: f64 = 0.90;
 
 /// A limit, and how much of it a run used.
-pub(super) struct ReachedLimit<'a> {
+pub struct ReachedLimit<'a> {
     limit: &'a IoLimit,
     pub per_second: f64,
     /// The layer that counted it: of the device other programs' requests are in it, too.
@@ -60,7 +60,7 @@ pub(super) fn reached(run: &Run) -> Vec<ReachedLimit<'_>> {
 }
 
 /// The limit on the processes that serve the run which it came closest to.
-pub(super) fn nearest(run: &Run) -> Option<ReachedLimit<'_>> {
+pub fn nearest(run: &Run) -> Option<ReachedLimit<'_>> {
     rates(run).into_iter().max_by(|a, b| a.share().total_cmp(&b.share()))
 }
 

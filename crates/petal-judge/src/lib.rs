@@ -115,6 +115,9 @@ fn factor_words<'a>(factors: impl IntoIterator<Item = &'a (String, String)>) -> 
 }
 
 pub use findings::{judge, not_judged};
+pub use io_limits::nearest as nearest_io_limit;
 pub use judgement::NotJudged;
+pub use other_processors::{Others, at_work as others_at_work};
+pub use physical::cache_share;
 pub use trust::TOO_FEW_OPERATIONS;
 pub use verdict::{conclude, headline, not_storage, of_one_test, tell_gaps};

@@ -11,7 +11,7 @@ const PROCESSORS_MIN: f64 = 0.25;
 
 /// Processors' worth of work that is neither petal's nor the database's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Others {
+pub struct Others {
     pub processors: f64,
     pub of: usize,
     /// Petal's and the database's.
@@ -19,7 +19,7 @@ pub(super) struct Others {
 }
 
 /// Returns others' work on the database's host over the whole run; None if a part of it is unknown.
-pub(super) fn at_work(run: &Run) -> Option<Others> {
+pub fn at_work(run: &Run) -> Option<Others> {
     let seen = run.database_host()?;
     of(run, seen, &seen.whole.sum)
 }

@@ -62,7 +62,7 @@ impl Cache {
 }
 
 /// Share of the data that the cache can hold; None if unknown.
-pub(super) fn cache_share(run: &Run) -> Option<f64> {
+pub fn cache_share(run: &Run) -> Option<f64> {
     let cache = Cache::of(run).filter(|cache| cache.active > 0)?;
     Some((cache.bytes as f64 / cache.active as f64).min(1.0))
 }

@@ -60,7 +60,7 @@ pub fn reads(run: &Run) -> Result<ReadsServed, String> {
 }
 
 /// Returns the reads by the layer that served them, with the data's devices as drives.
-pub(super) fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
+pub fn at_the_devices(run: &Run) -> Result<ReadsServed, String> {
     let Some(asked) = expected_device_bytes(run) else {
         return Err("how many bytes of data were read above the device is not known".to_owned());
     };

@@ -28,7 +28,6 @@ mod os_text;
 pub mod own_record;
 pub mod petals;
 pub mod petals_text;
-pub mod predict;
 pub mod records;
 pub mod replay;
 mod run;

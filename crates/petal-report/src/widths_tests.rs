@@ -7,18 +7,14 @@ use petal_judge::compare::history::{DAY, history};
 use petal_judge::compare::limits::hold;
 use petal_judge::compare::{ComparedSide, Comparison, Rules, compare};
 use petal_judge::petals::Petals;
-use petal_judge::{break_point, host, predict};
+use petal_judge::{break_point, host};
 use petal_record::connections::Outage;
 use petal_record::{Run, fixture, observation::Observation, plain_csv};
 
 use super::widths::look;
-use super::{
-    checks, compare as compared, history as over_groups, one_screen, predict as predicted, replay,
-    sweep, text,
-};
+use super::{checks, compare as compared, history as over_groups, one_screen, replay, sweep, text};
 
 const TWO_NODES: &str = include_str!("../../../tests/samples/compression-two-nodes.csv");
-const FLASH: &str = include_str!("../../../tests/samples/flash-pcie.csv");
 
 fn judged(mut run: Run) -> Run {
     petal_judge::conclude(&mut run);
@@ -88,11 +84,6 @@ fn no_line_of_a_report_is_longer_than_the_terminal() {
     let over = history(&nights.collect::<Vec<_>>(), DAY, &[]).unwrap();
     look("history", || over_groups::render(&over, &held));
     look("history, brief", || one_screen::of_history(&over, &held));
-
-    let rows = plain_csv::parse(FLASH, "flash-pcie.csv", None).unwrap();
-    let lines = predict::predict(&Petals::of(&rows), &[12, 24, 48], None);
-    look("predict", || predicted::render(&lines));
-    look("predict, brief", || predicted::brief(&lines));
 
     let replayed = fixture::replay_sweep(&[(1.0, 1, 0), (2.0, 1, 0), (4.0, 1, 900)]);
     let fit = break_point::of(&replayed, None).unwrap();

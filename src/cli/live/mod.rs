@@ -1,10 +1,9 @@
 //! `--live` and `petal attach`: work as it happens, on the whole terminal or in a browser. Separate threads
-//! read the folder that the work fills and show it; the work waits for none of them.
+//! read the folder that the work fills and show it; the work waits for none of them. It is public: a build
+//! without [`WORK_SERVER`] has no unused code either.
 
-pub mod feed;
 pub mod follow;
-mod picture;
-mod server;
+pub mod picture;
 pub mod stop;
 pub mod terminal;
 #[cfg(test)]
@@ -19,24 +18,22 @@ use std::time::{Duration, Instant};
 use clap::{Arg, ArgMatches};
 use parking_lot::Mutex;
 use petal_engine::threads::Thread;
+use petal_run::Watch;
 
+use super::WORK_SERVER;
 use super::args::value;
 use super::failure::{CommandError, Exit};
-use super::gate;
-use super::metrics::{self, Metrics};
 use super::plain_phase::PlainPhase;
 use super::ranks;
 use super::record_folders::is_record;
 use super::stderr::Queued;
-use feed::{LiveFeed, WorkSeen};
 use follow::{FolderReader, LiveState, is_at_work};
 use picture::{LiveView, draw};
-use server::LiveServer;
 
 /// Interval between looks at the keys.
 const KEYS_EVERY: Duration = Duration::from_millis(100);
 /// Interval between looks at the folder.
-const READ_EVERY: Duration = Duration::from_secs(1);
+pub const READ_EVERY: Duration = Duration::from_secs(1);
 /// Messages that are kept until the screen is left.
 const MESSAGES_MAX: usize = 1000;
 /// Messages that the screen may show.
@@ -44,8 +41,18 @@ const MESSAGES_SHOWN: usize = 50;
 /// Messages that a browser's page shows.
 const MESSAGES_BROWSER: usize = 3;
 
-/// Adds `--live` and `--host-name`.
-pub fn args() -> [Arg; 2] {
+/// A server of the work's page and of its metrics.
+pub struct WorkServer {
+    /// Arguments next to `--live`.
+    pub args: fn() -> Arg,
+    pub metrics_arg: fn() -> Arg,
+    /// Begins to serve the work that the title names: its page at this address, its metrics at the one of
+    /// `--metrics`.
+    pub begin: fn(&ArgMatches, String, Option<SocketAddr>) -> Result<Observers, CommandError>,
+}
+
+/// Adds `--live`, and the arguments of its server.
+pub fn args() -> impl Iterator<Item = Arg> {
     let live = value(
         "live",
         "ADDRESS",
@@ -57,9 +64,22 @@ pub fn args() -> [Arg; 2] {
     .default_missing_value("")
     .value_parser(|text: &str| match text {
         "" => Ok(LivePlace::Terminal),
-        address => metrics::address(address).map(LivePlace::Browser),
+        address => self::address(address).map(LivePlace::Browser),
     });
-    [live, gate::host_names_arg().requires("live").hide_short_help(true)]
+    std::iter::once(live).chain(WORK_SERVER.map(|server| (server.args)()))
+}
+
+/// Adds `--metrics` for commands that run or load.
+pub fn metrics_arg() -> Option<Arg> {
+    WORK_SERVER.map(|server| (server.metrics_arg)())
+}
+
+/// A port alone is one of this host's.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse::<u16>().ok().map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    port.or_else(|| text.parse().ok()).ok_or_else(|| {
+        "must be a port, or an address with a port, such as 127.0.0.1:9464 or [::1]:9464".to_owned()
+    })
 }
 
 /// Place where work is shown.
@@ -72,7 +92,7 @@ enum LivePlace {
 /// Observers of a command's work, as it was asked for.
 #[derive(Default)]
 pub struct Observers {
-    pub metrics: Option<Metrics>,
+    pub watch: Option<Arc<dyn Watch + Send>>,
     pub live: Option<Live>,
     /// Lines for the user: the URL of the browser's page.
     pub notes: Vec<String>,
@@ -80,37 +100,30 @@ pub struct Observers {
 
 /// Begins to show the work and to serve its metrics, if the command was asked to.
 pub fn of(matches: &ArgMatches, command: &str) -> Result<Observers, CommandError> {
-    // Of several ranks, which may be on one host, the first one serves the sum of all.
-    let scraped = metrics::asked(matches).filter(|_| ranks::is_first());
     // Only some commands have it.
     let place = matches.try_get_one::<LivePlace>("live").ok().flatten().copied();
     let title = format!("petal {command}");
-    let metrics = scraped.map(|_| Metrics::default());
-    let mut observers = Observers { metrics, ..Observers::default() };
-    match place {
+    let (screen, address) = match place {
         Some(LivePlace::Terminal) => {
             check_launch()?;
             check_terminal("--live")?;
-            observers.live = Some(Live::on_terminal(title));
+            (Some(Live::on_terminal(title.clone())), None)
         }
-        Some(LivePlace::Browser(address)) if ranks::is_first() => {
-            let metrics = observers.metrics.get_or_insert_default().clone();
-            let (live, feed) = Live::in_browsers(title.clone());
-            let is_scraped = scraped == Some(address);
-            let names = gate::host_names(matches);
-            let gate = LiveServer { title, feed, metrics, is_scraped, names }.start(address)?;
-            observers.notes.extend(gate.warning());
-            observers.notes.push(format!("watch it at {}", gate.url()));
-            observers.live = Some(live);
+        Some(LivePlace::Browser(address)) => (None, Some(address)),
+        None => (None, None),
+    };
+    let served = match (WORK_SERVER, address) {
+        // Of several ranks, which may be on one host, the first one serves the sum of all.
+        (Some(server), _) if ranks::is_first() => (server.begin)(matches, title, address)?,
+        (None, Some(address)) => {
+            let why = "this build has no pages for browsers (feature web)";
+            return Err(CommandError::usage(format!(
+                "--live={address}: {why}; leave the address out"
+            )));
         }
-        _ => {}
-    }
-    if let (Some(address), Some(metrics)) = (scraped, &observers.metrics)
-        && place != Some(LivePlace::Browser(address))
-    {
-        metrics::serve(address, metrics)?;
-    }
-    Ok(observers)
+        _ => Observers::default(),
+    };
+    Ok(Observers { live: screen.or(served.live), ..served })
 }
 
 /// Refuses a full screen of ranks.
@@ -137,9 +150,30 @@ fn check_terminal(what: &str) -> Result<(), CommandError> {
 #[derive(Clone)]
 pub struct Live {
     shared: Arc<LiveShared>,
-    /// Events for browsers, which replace the screen.
-    feed: Option<Arc<LiveFeed>>,
+    /// Browsers that follow, in place of the screen.
+    browsers: Option<Arc<dyn Browsers>>,
 }
+
+/// Browsers that follow the work.
+pub trait Browsers: Send + Sync {
+    /// Returns when they have the result, or take too long.
+    fn end(&self);
+}
+
+/// Work as it is now.
+#[derive(Debug, Clone, Default)]
+pub struct WorkSeen {
+    pub title: String,
+    /// The folder that the work fills, once there is one.
+    pub folder: Option<PathBuf>,
+    pub phase: Option<String>,
+    pub messages: Vec<String>,
+    /// True if no petal works any more; None if the folder's lock shows it.
+    pub is_over: Option<bool>,
+}
+
+/// A look at the work.
+pub type LookAtWork = Box<dyn Fn() -> WorkSeen + Send + Sync>;
 
 struct LiveShared {
     title: String,
@@ -168,14 +202,18 @@ struct ScreenState {
 
 impl Live {
     fn on_terminal(title: String) -> Self {
-        Self { shared: LiveShared::new(title), feed: None }
+        Self { shared: LiveShared::new(title), browsers: None }
     }
 
-    fn in_browsers(title: String) -> (Self, Arc<LiveFeed>) {
+    /// Work for browsers, which look at it.
+    pub fn in_browsers<B: Browsers + 'static>(
+        title: String,
+        follow: impl FnOnce(LookAtWork) -> Arc<B>,
+    ) -> (Self, Arc<B>) {
         let shared = LiveShared::new(title);
         let seen = Arc::clone(&shared);
-        let feed = LiveFeed::new(move || seen.work(MESSAGES_BROWSER));
-        (Self { shared, feed: Some(Arc::clone(&feed)) }, feed)
+        let browsers = follow(Box::new(move || seen.work(MESSAGES_BROWSER)));
+        (Self { shared, browsers: Some(Arc::<B>::clone(&browsers)) }, browsers)
     }
 
     /// True while messages must not be written to the terminal.
@@ -186,7 +224,7 @@ impl Live {
     /// Enters the screen, unless the user left it. Messages are written to `stderr` afterwards.
     pub fn begin(&self, stderr: &Queued) {
         let mut state = self.shared.state.lock();
-        if state.is_on || state.is_left || self.feed.is_some() {
+        if state.is_on || state.is_left || self.browsers.is_some() {
             return;
         }
         state.stderr = Some(stderr.clone());
@@ -223,7 +261,7 @@ impl Live {
     /// Keeps a message until the screen is left; false if there is no screen.
     pub fn keep(&self, message: &str) -> bool {
         let mut state = self.shared.state.lock();
-        if state.is_on || self.feed.is_some() {
+        if state.is_on || self.browsers.is_some() {
             state.messages.push_back(message.to_owned());
             let past = state.messages.len().saturating_sub(MESSAGES_MAX);
             state.messages.drain(..past);
@@ -239,7 +277,7 @@ impl Live {
     /// Shows browsers the result: the command has done its work.
     pub fn finish(&self) {
         self.shared.state.lock().is_over = true;
-        self.feed.iter().for_each(|feed| feed.end());
+        self.browsers.iter().for_each(|browsers| browsers.end());
     }
 }
 

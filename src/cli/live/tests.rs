@@ -294,3 +294,12 @@ fn a_load_is_shown_with_its_progress() {
         "{text}"
     );
 }
+
+#[test]
+fn a_port_alone_is_of_this_host() {
+    assert_eq!(super::address("9464"), Ok("127.0.0.1:9464".parse().unwrap()));
+    assert_eq!(super::address("[::1]:1"), Ok("[::1]:1".parse().unwrap()));
+    for text in ["", ":9464", "localhost:9464", "70000"] {
+        assert!(super::address(text).is_err(), "{text}");
+    }
+}

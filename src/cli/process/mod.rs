@@ -7,8 +7,6 @@ mod supervisor;
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 
-use clap::ArgMatches;
-
 use petal_settings::argv;
 
 use super::ranks;
@@ -18,22 +16,6 @@ use handover::{Handover, Received};
 /// `off`: one process does everything, as a debugger or tracer may want it. A thread that hangs in
 /// the kernel then keeps the shell waiting, too.
 const SUPERVISOR: &str = "PETAL_SUPERVISOR";
-
-/// Commands that read or write a target.
-const SUPERVISED: [&str; 12] = [
-    "setup",
-    "run",
-    "sweep",
-    "calibrate",
-    "costs",
-    "interfere",
-    "verify",
-    "check",
-    "demo",
-    "drop",
-    "replay",
-    "prove",
-];
 
 /// The arguments of this call of petal, and the handling of the secrets among them.
 pub struct CallArguments {
@@ -83,23 +65,17 @@ pub fn arguments() -> CallArguments {
 }
 
 impl CallArguments {
-    /// Has the command done by a second process and waits for it; None if this process is to do it
-    /// itself.
-    pub fn supervise(&self, matches: &ArgMatches) -> Option<ExitCode> {
-        let is_supervised = matches.subcommand_name().is_some_and(is_on_target);
+    /// Has a command on a target done by a second process and waits for it; None if this process is to
+    /// do it itself.
+    pub fn supervise(&self, is_on_target: bool) -> Option<ExitCode> {
         let is_off = std::env::var_os(SUPERVISOR).is_some_and(|value| value == "off");
         // A launcher waits for its ranks itself.
-        if self.is_worker || !is_supervised || is_off || ranks::is_launched() {
+        if self.is_worker || !is_on_target || is_off || ranks::is_launched() {
             return None;
         }
         let shown = argv::redacted(&self.all);
         supervisor::supervise(&self.all, shown.as_ref().unwrap_or(&self.all))
     }
-}
-
-/// True for a command that works on a target, and so may wait for it.
-pub fn is_on_target(command: &str) -> bool {
-    SUPERVISED.contains(&command)
 }
 
 /// This program, to be called with these arguments.

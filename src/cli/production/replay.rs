@@ -27,7 +27,7 @@ use petal_sweep::{self as sweep, Replayed, SweepRequest};
 use crate::cli::args::{self, flag, value};
 use crate::cli::console::Console;
 use crate::cli::failure::{CommandError, Exit};
-use crate::cli::{live, metrics, run as run_command, signals, source, sweep as sweep_command};
+use crate::cli::{live, run as run_command, signals, source, sweep as sweep_command};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -102,7 +102,7 @@ pub fn command() -> Command {
         .args(args::run_output())
         .arg(args::os_data())
         .args(live::args())
-        .arg(metrics::arg())
+        .args(live::metrics_arg())
         .arg(args::schemas("How many schemas [default: all that are loaded]"));
     // The profile's settings have no flags here, and `--scale` is the load's.
     let command = args::with_settings(command, CommandKind::Run)

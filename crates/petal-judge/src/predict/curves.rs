@@ -26,7 +26,7 @@ impl DeviceCurves {
     }
 
     /// The one curve that a run was compared with; None without points.
-    pub(super) fn of_points(points: &[CalibratedPoint]) -> Option<Self> {
+    pub fn of_points(points: &[CalibratedPoint]) -> Option<Self> {
         let point = |point: &CalibratedPoint| (point.in_flight(), point.iops);
         let read: Vec<(f64, f64)> =
             points.iter().map(point).filter(|(_, iops)| *iops > 0.0).collect();
@@ -39,14 +39,14 @@ impl DeviceCurves {
     }
 
     /// Throughput with so many requests in flight; past the last point it stays the same.
-    pub(super) fn at(&self, in_flight: f64, has_updates: bool) -> f64 {
+    pub fn at(&self, in_flight: f64, has_updates: bool) -> f64 {
         let points = self.points(has_updates);
         let last = points[points.len() - 1];
         at_depth(points, in_flight.min(last.0)).unwrap_or(last.1)
     }
 
     /// Speeds of a queue: throughput with 1, 2, ... requests over that with one.
-    pub(super) fn speeds(&self, has_updates: bool) -> Vec<f64> {
+    pub fn speeds(&self, has_updates: bool) -> Vec<f64> {
         let deepest = self.points(has_updates).last().map_or(1.0, |last| last.0) as u32;
         let at = |depth: u32| self.at(f64::from(depth), has_updates);
         (1..=deepest.max(1)).map(|depth| at(depth) / at(1)).collect()

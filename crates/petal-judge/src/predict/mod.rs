@@ -3,15 +3,14 @@
 //! is used, and its error is part of the answer. A line that no family fits is not predicted.
 //!
 //! [`curves`] has families of one line, [`network`] the queueing network of all lines together,
-//! [`queues`] solves it, [`what_if`] predicts a single run with other resources.
+//! [`queues`] solves it.
 
 mod curves;
 mod least_squares;
 mod network;
-mod queues;
+pub mod queues;
 #[cfg(test)]
 mod tests;
-pub mod what_if;
 
 use serde::Serialize;
 

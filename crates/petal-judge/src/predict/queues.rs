@@ -3,11 +3,11 @@
 //! exact mean value analysis (Reiser and Lavenberg 1980) without its unstable probabilities.
 
 /// Most sessions of a network: larger sums leave the range of a float.
-pub(super) const SESSIONS_MAX: usize = 256;
+pub const SESSIONS_MAX: usize = 256;
 
 /// A resource whose speed depends on the number of operations there.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct ServiceQueue {
+pub struct ServiceQueue {
     /// Service time of an operation at speed 1.
     demand: f64,
     /// Speeds with 1, 2, ... operations; the last holds for more.
@@ -15,12 +15,12 @@ pub(super) struct ServiceQueue {
 }
 
 impl ServiceQueue {
-    pub(super) fn of(demand: f64, speeds: Vec<f64>) -> Self {
+    pub fn of(demand: f64, speeds: Vec<f64>) -> Self {
         Self { demand, speeds }
     }
 
     /// Several equal servers. With less than one, each operation takes longer.
-    pub(super) fn servers(demand: f64, servers: f64) -> Self {
+    pub fn servers(demand: f64, servers: f64) -> Self {
         let count = servers.ceil().clamp(1.0, SESSIONS_MAX as f64) as u32;
         Self::of(demand, (1..=count).map(|at| f64::from(at).min(servers)).collect())
     }
@@ -39,7 +39,7 @@ impl ServiceQueue {
 /// Operations per unit of time with 1, 2, ... up to `sessions` sessions, each of which passes all
 /// queues and the delay in every operation. Empty above [`SESSIONS_MAX`], and if the times are no
 /// times.
-pub(super) fn throughput(delay: f64, queues: &[ServiceQueue], sessions: usize) -> Vec<f64> {
+pub fn throughput(delay: f64, queues: &[ServiceQueue], sessions: usize) -> Vec<f64> {
     let total = delay + queues.iter().map(|queue| queue.demand).sum::<f64>();
     if sessions > SESSIONS_MAX || !(total > 0.0 && total.is_finite()) {
         return Vec::new();

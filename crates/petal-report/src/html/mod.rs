@@ -1,6 +1,6 @@
 //! report.html: one file that opens anywhere, fetches nothing and runs no script but its own. A
-//! page of a run, of a sweep, of a comparison, of many records, of a list of records, of work
-//! that goes on, or of petals from elsewhere; the parts of a page are in [`page`], the values of its charts in [`time`], [`bars`]
+//! page of a run, of a sweep, of a comparison, of many records,
+//! or of petals from elsewhere; the parts of a page are in [`page`], the values of its charts in [`time`], [`bars`]
 //! and [`calibrated`].
 
 mod bars;
@@ -8,8 +8,6 @@ mod calibrated;
 mod compare;
 mod fit;
 mod gallery;
-mod list;
-mod live;
 pub mod page;
 mod published;
 mod run;
@@ -20,8 +18,6 @@ pub mod traces;
 pub use compare::comparison;
 pub use fit::{fit, fit_svg};
 pub use gallery::gallery;
-pub use list::list;
-pub use live::live;
 pub use page::{link, moment, policy};
 pub use run::run;
 pub use sweep::{petals, reports, sweep};

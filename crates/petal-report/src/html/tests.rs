@@ -71,15 +71,6 @@ fn a_page_fetches_nothing_and_admits_no_script_but_its_own() {
     }
 }
 
-#[test]
-fn only_the_page_of_work_that_goes_on_asks_its_server() {
-    let page = live("<petal> run").unwrap().replace("&#39;", "'");
-    assert!(page.contains("; connect-src 'self'; ") && page.contains("new EventSource"));
-    assert!(page.contains("&#60;petal&#62; run") && !page.contains("fetches nothing"));
-    let other = run(&judged()).unwrap();
-    assert!(!other.contains("connect-src") && !other.contains("EventSource"));
-}
-
 /// The minute of the fixture, sixty times over.
 fn hour() -> Run {
     let mut run = judged();

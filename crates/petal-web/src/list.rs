@@ -1,13 +1,13 @@
 //! The page of a folder's records: to search, to open, and to tick for a comparison. A server of
 //! petal's own answers its links.
 
-use super::super::listed::{ListedRecord, differing};
-use super::super::numbers::{counted, micros, or_dash, rate};
-use super::super::table::{Cell, Table};
-use super::HtmlError;
-use super::page::{Page, Section, moment};
 use petal_judge::by_key;
 use petal_record::headline::Validity;
+use petal_report::html::HtmlError;
+use petal_report::html::page::{Page, Section, moment};
+use petal_report::listed::{ListedRecord, differing};
+use petal_report::numbers::{counted, micros, or_dash, rate};
+use petal_report::table::{Cell, Table};
 
 const READING: [&str; 2] = [
     "PIOPS are the headline of a run, the highest peak of a sweep, and the most reads per second of a \

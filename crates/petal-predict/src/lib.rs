@@ -4,10 +4,14 @@
 //! Performance*, 1984). A change whose assumption the record contradicts is refused; an unknown
 //! figure is unknown.
 //!
-//! [`work`] has a run's operation and its bounds, [`cache`] another cache, [`changes`] all changes.
+//! [`work`] has a run's operation and its bounds, [`cache`] another cache, [`changes`] all changes, [`text`]
+//! shows them, and the predictions of cells, which are [`petal_judge::predict`]'s.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 mod cache;
 mod changes;
+pub mod text;
 mod work;
 
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! Another cache: the reads that it saves.
 
 use super::work::{MODEL_ERROR_MAX, OperationWork};
-use crate::physical;
 use petal_host::numbers::decimal;
+use petal_judge::cache_share;
 use petal_record::Run;
 
 /// Reads of a row that a cache may save beyond its share of the data.
@@ -83,7 +83,7 @@ pub(super) fn refuse_unlike(
 
 /// The share of the data that the cache can hold, and the reads of a row.
 fn cache_use(run: &Run) -> Result<(f64, f64), String> {
-    let share = physical::cache_share(run).ok_or("the size of the cache is not known")?;
+    let share = cache_share(run).ok_or("the size of the cache is not known")?;
     let rows = run.summary.rows.total() as f64;
     let misses = run.details.io.physical_read_blocks.map(|blocks| blocks as f64 / rows);
     let misses = misses.filter(|misses| misses.is_finite()).ok_or("reads are not counted")?;
@@ -102,8 +102,8 @@ fn cache_use(run: &Run) -> Result<(f64, f64), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::what_if::AskedChanges;
-    use crate::predict::what_if::work::ProcessorWork;
+    use crate::AskedChanges;
+    use crate::work::ProcessorWork;
     use petal_record::fixture;
 
     /// A run with a cache for a quarter of its data, and so many reads of each row.

@@ -12,11 +12,11 @@ use petal_record::latency_log;
 use petal_report::html;
 use petal_settings::printable::printable;
 
-use super::READ_EVERY;
-use super::follow::{FolderReader, LiveState, cost};
-use super::picture::{LiveView, words};
-use crate::cli::http::HttpAnswer;
+use crate::cli::live::follow::{FolderReader, LiveState, cost};
+use crate::cli::live::picture::{LiveView, words};
+use crate::cli::live::{Browsers, LookAtWork, READ_EVERY, WorkSeen};
 use petal_run::experiments::thread_ns;
+use petal_web::http::HttpAnswer;
 
 /// A page may take one part in so many of the time.
 const PAGE_COST_PARTS: u32 = 350;
@@ -31,20 +31,8 @@ const TAKEN_LIMIT: Duration = Duration::from_secs(5);
 /// Time between two looks whether they have it.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Work as it is now.
-#[derive(Debug, Clone, Default)]
-pub struct WorkSeen {
-    pub title: String,
-    /// The folder that the work fills, once there is one.
-    pub folder: Option<PathBuf>,
-    pub phase: Option<String>,
-    pub messages: Vec<String>,
-    /// True if no petal works any more; None if the folder's lock shows it.
-    pub is_over: Option<bool>,
-}
-
 pub struct LiveFeed {
-    look: Box<dyn Fn() -> WorkSeen + Send + Sync>,
+    look: LookAtWork,
     state: Mutex<FeedState>,
     ended: Condvar,
     browsers: Arc<()>,
@@ -71,9 +59,9 @@ struct FeedPage {
 }
 
 impl LiveFeed {
-    pub fn new(look: impl Fn() -> WorkSeen + Send + Sync + 'static) -> Arc<Self> {
+    pub fn new(look: LookAtWork) -> Arc<Self> {
         let (state, ended, browsers) = (Mutex::default(), Condvar::new(), Arc::default());
-        Arc::new(Self { look: Box::new(look), state, ended, browsers })
+        Arc::new(Self { look, state, ended, browsers })
     }
 
     /// The events for one browser, as an answer.
@@ -106,19 +94,21 @@ impl LiveFeed {
         (self.look)().folder
     }
 
-    /// Waits until the last page is made and browsers have it: the work has ended.
-    pub fn end(&self) {
-        self.ended.notify_all();
-        self.wait(PAGE_LIMIT, || self.state.try_lock().is_some_and(|state| state.is_over));
-        self.wait(TAKEN_LIMIT, || false);
-    }
-
     /// Waits while browsers follow.
     fn wait(&self, limit: Duration, is_done: impl Fn() -> bool) {
         let until = Instant::now() + limit;
         while Arc::strong_count(&self.browsers) > 1 && !is_done() && Instant::now() < until {
             std::thread::sleep(LOOK);
         }
+    }
+}
+
+impl Browsers for LiveFeed {
+    /// Waits until the last page is made and browsers have it: the work has ended.
+    fn end(&self) {
+        self.ended.notify_all();
+        self.wait(PAGE_LIMIT, || self.state.try_lock().is_some_and(|state| state.is_over));
+        self.wait(TAKEN_LIMIT, || false);
     }
 }
 
@@ -229,12 +219,12 @@ mod tests {
         fixture::killed_run(folder.path(), 5);
         let (path, ends) = (folder.path().to_owned(), Arc::new(AtomicBool::new(false)));
         let is_over = Arc::clone(&ends);
-        let feed = LiveFeed::new(move || WorkSeen {
+        let feed = LiveFeed::new(Box::new(move || WorkSeen {
             title: "petal run".to_owned(),
             folder: Some(path.clone()),
             is_over: Some(is_over.load(Ordering::Relaxed)),
             ..WorkSeen::default()
-        });
+        }));
         let mut browser = feed.followed().unwrap();
         let first = browser.next().unwrap();
         assert!(first.starts_with("event: now\ndata: \"petal run 1970"), "{first}");
@@ -255,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_browser_that_leaves_makes_room_for_another() {
-        let feed = LiveFeed::new(WorkSeen::default);
+        let feed = LiveFeed::new(Box::new(WorkSeen::default));
         let mut browsers: Vec<_> = (0..BROWSERS_MAX).map(|_| feed.followed().unwrap()).collect();
         assert!(feed.followed().is_none());
         browsers.pop();

@@ -1,11 +1,11 @@
 //! A prediction as text: the held-out errors of each family, then each line.
 
-use super::numbers::{counted, decimal, micros, or_dash, percent, rate, signed_percent};
-use super::table::{SCREEN_LINES, Table, fitting, paragraph, rest};
-use petal_judge::predict::what_if::WhatIf;
+use super::WhatIf;
 use petal_judge::predict::{
     Family, PREDICTED_CONFIDENCE, PredictedCell, PredictedLine, over_lines,
 };
+use petal_report::numbers::{counted, decimal, micros, or_dash, percent, rate, signed_percent};
+use petal_report::table::{SCREEN_LINES, Table, fitting, paragraph, rest};
 
 /// Lines with an answer on one screen.
 const ANSWERS_MAX: usize = 4;
@@ -201,7 +201,8 @@ pub fn what_if(found: &WhatIf) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use petal_judge::predict::what_if::OperationsBound;
+    use crate::OperationsBound;
+    use petal_report::{table, widths};
 
     #[test]
     fn a_run_with_changes_is_one_screen_or_its_reasons() {
@@ -271,10 +272,10 @@ mod tests {
                 9
             ];
         for lines in [&many[..1], &many[..]] {
-            let shown = crate::table::within(80, || brief(lines));
+            let shown = table::within(80, || brief(lines));
             assert!(shown.lines().count() <= 40 && shown.contains("with --full"), "{shown}");
         }
-        let shown = crate::table::within(80, || brief(std::slice::from_ref(&line)));
+        let shown = table::within(80, || brief(std::slice::from_ref(&line)));
         let answer = shown.replace("\n  ", " ");
         let wanted = "all: 7,000 PIOPS (5,600 to 8,750) with 12 sessions; 8,000 PIOPS (6,400 to 10,000) with 64 sessions; 99 sessions not predicted (over twice 32 sessions)\n\nall: by interpolation";
         assert!(answer.starts_with(wanted), "{shown}");
@@ -287,5 +288,18 @@ mod tests {
               64  8,000  6,400 to 10,000    800.0               -      -  by USL
               99      -                -        -               -      -  over twice 32 sessions
         ");
+    }
+
+    #[test]
+    fn no_line_of_a_prediction_is_longer_than_the_terminal() {
+        const FLASH: &str = include_str!("../../../tests/samples/flash-pcie.csv");
+        let rows = petal_record::plain_csv::parse(FLASH, "flash-pcie.csv", None).unwrap();
+        let lines = petal_judge::predict::predict(
+            &petal_judge::petals::Petals::of(&rows),
+            &[12, 24, 48],
+            None,
+        );
+        widths::look("predict", || render(&lines));
+        widths::look("predict, brief", || brief(&lines));
     }
 }

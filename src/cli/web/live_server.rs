@@ -6,11 +6,11 @@ use std::sync::Arc;
 use petal_report::html;
 
 use super::feed::LiveFeed;
+use super::{gate, pages};
 use crate::cli::failure::{CommandError, Exit};
-use crate::cli::gate::Gate;
-use crate::cli::http::{self, HttpAnswer, HttpRequest};
-use crate::cli::metrics::{self, Metrics};
-use crate::cli::pages;
+use petal_web::gate::Gate;
+use petal_web::http::{self, HttpAnswer, HttpRequest};
+use petal_web::metrics::{self, Metrics};
 
 /// A server of the pages that follow a command's work.
 pub struct LiveServer {
@@ -34,7 +34,7 @@ impl LiveServer {
         };
         let listener = TcpListener::bind(address).map_err(refused)?;
         let names = std::mem::take(&mut self.names);
-        let gate = Arc::new(Gate::new(listener.local_addr().map_err(refused)?, names)?);
+        let gate = Arc::new(gate(listener.local_addr().map_err(refused)?, names)?);
         let admits = Arc::clone(&gate);
         let respond = move |request: &HttpRequest<'_>| self.respond(request, &admits);
         http::serve(listener, "live", respond).map_err(refused)?;

@@ -3,41 +3,10 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
-use clap::{Arg, ArgAction, ArgMatches};
 use rand::TryRng as _;
 use subtle::ConstantTimeEq as _;
 
-use super::args::value;
-use super::failure::{CommandError, Exit};
 use super::http::{HttpAnswer, HttpRequest};
-
-/// Adds `--host-name`.
-pub fn host_names_arg() -> Arg {
-    value(
-        "host-name",
-        "NAME",
-        "Browsers also reach petal by this name of the host, a proxy or a container; may be given \
-         several times. Without it petal answers to addresses and localhost, at any port",
-    )
-    .action(ArgAction::Append)
-    .value_parser(host_name)
-}
-
-fn host_name(text: &str) -> Result<String, String> {
-    let is_part = |part: &str| {
-        !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
-    };
-    match text.split('.').all(is_part) {
-        true => Ok(text.to_owned()),
-        false => Err("must be a name without a port, such as db1.example".to_owned()),
-    }
-}
-
-/// The names that the caller gave.
-pub fn host_names(matches: &ArgMatches) -> Vec<String> {
-    let names = matches.try_get_many::<String>("host-name").ok().flatten();
-    names.into_iter().flatten().cloned().collect()
-}
 
 /// Admits requests with the token in their path, by an address, localhost or a name that the caller
 /// gave.
@@ -48,14 +17,11 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate with a new token of 128 random bits.
-    pub fn new(address: SocketAddr, names: Vec<String>) -> Result<Self, CommandError> {
+    /// A gate with a new token of 128 random bits; an error says why it cannot be drawn.
+    pub fn new(address: SocketAddr, names: Vec<String>) -> Result<Self, String> {
         let mut drawn = [0; 16];
         rand::rngs::SysRng.try_fill_bytes(&mut drawn).map_err(|error| {
-            CommandError::new(
-                Exit::Environment,
-                format!("a token cannot be drawn: {error}; the kernel has to give random bytes"),
-            )
+            format!("a token cannot be drawn: {error}; the kernel has to give random bytes")
         })?;
         let token = drawn.iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Self { address, names, token })

@@ -2,8 +2,8 @@
 
 use super::cache::CacheEffect;
 use super::work::{self, IO_LIMIT, OperationWork, PROCESSORS, ProcessorWork};
-use crate::predict::queues;
 use petal_host::numbers::decimal;
+use petal_judge::predict::queues;
 use petal_record::Run;
 use petal_record::counters::WaitClass;
 use petal_workload::op::Kind;
@@ -238,7 +238,7 @@ fn refuse_locks(run: &Run) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::what_if::work::{OperationsBound, SESSIONS};
+    use crate::work::{OperationsBound, SESSIONS};
     use petal_record::fixture;
 
     fn bound<'a>(found: &'a [OperationsBound], of: &str) -> &'a OperationsBound {

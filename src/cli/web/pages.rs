@@ -7,9 +7,10 @@ use petal_record::{latency_log, sweep};
 use petal_report::html;
 use petal_settings::printable::printable;
 
-use super::failure::CommandError;
-use super::http::HttpAnswer;
-use super::record_kinds;
+use petal_web::http::HttpAnswer;
+
+use crate::cli::failure::CommandError;
+use crate::cli::record_kinds;
 
 const HTML: &str = "text/html; charset=utf-8";
 
@@ -50,5 +51,5 @@ pub fn report_of(path: &Path) -> Result<HttpAnswer, HttpAnswer> {
 
 /// The page of work that goes on, which a browser fills from `events` next to it.
 pub fn live(title: &str) -> Result<HttpAnswer, HttpAnswer> {
-    page_of("the page", html::live(title))
+    page_of("the page", petal_web::live::live(title))
 }

@@ -1,8 +1,6 @@
 //! `petal serve`: a folder of records in a browser. Pages are made of the records when they are asked
 //! for; no file of the folder is handed out.
 
-mod record_index;
-
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -15,24 +13,29 @@ use parking_lot::Mutex;
 
 use petal_engine::threads::Thread;
 use petal_host::numbers::counted;
-use petal_judge::compare::ComparedSide;
+use petal_judge::compare::{ComparedSide, Rules, compare};
 use petal_record::observation::Observation;
 use petal_record::sweep;
 use petal_report::html;
 
-use super::args::{self, value};
-use super::console::Console;
-use super::failure::{CommandError, Exit};
-use super::gallery::FoundRecords;
-use super::gate::{self, Gate};
-use super::http::{self, HttpAnswer, HttpRequest};
-use super::live::feed::{LiveFeed, WorkSeen};
-use super::live::follow::is_at_work;
+use petal_web::gate::Gate;
+use petal_web::http::{self, HttpAnswer, HttpRequest};
+use petal_web::list::list;
+
+use super::feed::LiveFeed;
 use super::pages::{self, cell_of, failed, page_of, report_of};
+use super::record_index::RecordIndex;
+use super::{gate, host_names, host_names_arg};
+use crate::cli::args::{self, value};
+use crate::cli::compare::load;
+use crate::cli::console::Console;
+use crate::cli::failure::{CommandError, Exit};
+use crate::cli::gallery::FoundRecords;
+use crate::cli::live::follow::is_at_work;
+use crate::cli::live::{self, WorkSeen};
 #[cfg(feature = "xlsx")]
-use super::report;
-use super::{compare, metrics, signals};
-use record_index::RecordIndex;
+use crate::cli::report;
+use crate::cli::signals;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,9 +69,9 @@ pub fn command() -> Command {
                  such as 0.0.0.0:8080",
             )
             .default_value("0")
-            .value_parser(metrics::address),
+            .value_parser(live::address),
         )
-        .arg(gate::host_names_arg())
+        .arg(host_names_arg())
 }
 
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
@@ -80,7 +83,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         CommandError::new(Exit::Environment, format!("--address {address}: {error}; {next}"))
     };
     let listener = TcpListener::bind(address).map_err(refused)?;
-    let gate = Gate::new(listener.local_addr().map_err(refused)?, gate::host_names(matches))?;
+    let gate = gate(listener.local_addr().map_err(refused)?, host_names(matches))?;
     let url = gate.url();
     let warning = gate.warning();
     let (index, feeds) = (Mutex::new(index), Mutex::default());
@@ -123,7 +126,7 @@ impl Site {
         }
         let (title, folder) = ("petal serve".to_owned(), Some(path.to_owned()));
         let work = WorkSeen { title, folder, ..WorkSeen::default() };
-        let feed = LiveFeed::new(move || work.clone());
+        let feed = LiveFeed::new(Box::new(move || work.clone()));
         feeds.push((path.to_owned(), Arc::downgrade(&feed)));
         feed
     }
@@ -141,7 +144,7 @@ impl Site {
             [""] => {
                 let listing = index.list();
                 let folder = index.folder().display().to_string();
-                page_of("the list", html::list(&folder, &listing.records, &listing.problems))
+                page_of("the list", list(&folder, &listing.records, &listing.problems))
             }
             ["record", key, ""] => match record(key)? {
                 path if is_at_work(path) => pages::live(&path.display().to_string()),
@@ -224,15 +227,14 @@ fn compared(ticked: &[&Path]) -> Result<HttpAnswer, HttpAnswer> {
         return Err(bad(&format!("{count} ticked: go back, and tick two")));
     };
     let side = |path: &Path| -> Result<ComparedSide, CommandError> {
-        Ok(ComparedSide {
-            name: path.display().to_string(),
-            observations: compare::load(path, None)?,
-        })
+        Ok(ComparedSide { name: path.display().to_string(), observations: load(path, None)? })
     };
     let page = || {
         let mut sides = [side(one)?, side(two)?];
         sides.sort_by_key(|side| side.observations.iter().filter_map(Observation::started).min());
-        compare::page(&sides)
+        let rules = Rules { metrics: Vec::new(), in_turn: false };
+        let comparison = compare(&sides, &rules)?.with_costs(&sides, None);
+        Ok(html::comparison(&comparison, &[]))
     };
     page_of("the comparison", page().map_err(failed)?)
 }

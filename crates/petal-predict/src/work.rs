@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use crate::predict::curves::DeviceCurves;
-use crate::predict::queues::{self, ServiceQueue};
-use crate::{io_limits, other_processors, served};
 use petal_host::numbers::decimal;
 use petal_host::os::requests::RequestKind;
+use petal_judge::predict::DeviceCurves;
+use petal_judge::predict::queues::{self, ServiceQueue};
+use petal_judge::{Others, nearest_io_limit, others_at_work, served};
 use petal_record::Run;
 use petal_record::os_figures::HostFigures;
 
@@ -47,8 +47,8 @@ impl ProcessorWork {
             false => run.why_database_host_is_unseen().to_owned(),
         };
         let group = run.database_host().and_then(|seen| HostFigures::of(seen).group);
-        let on_host = other_processors::at_work(run);
-        let free = |it: &other_processors::Others| (it.of as f64 - it.processors).max(0.05);
+        let on_host = others_at_work(run);
+        let free = |it: &Others| (it.of as f64 - it.processors).max(0.05);
         let own = on_host.as_ref().map(|it| it.own).filter(|own| *own > 0.0);
         if let Some(group) = group {
             // A control group may have a quota, and no count of its use.
@@ -121,7 +121,7 @@ impl OperationWork {
         let log = summary.io_latency_us.get("log").filter(|log| log.count > 0);
         let log_s = log.and_then(|log| Some(log.count as f64 * log.mean? / 1e6 / total));
         let no_updates = summary.ops.update == 0;
-        let io_limit = io_limits::nearest(run).map(|nearest| {
+        let io_limit = nearest_io_limit(run).map(|nearest| {
             // Others' requests on the device are not under the limit.
             let limit = nearest.limit_per_second();
             (nearest.per_second.min(limit) / ops, limit, nearest.is_of_reads())

@@ -3,10 +3,10 @@
 
 mod exposition;
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use clap::{Arg, ArgMatches};
 use parking_lot::Mutex;
 
 use petal_engine::{Progress, ProgressUnit};
@@ -16,49 +16,16 @@ use petal_record::timeline::Tally;
 use petal_record::{Finding, Second};
 use petal_run::{Subject, Watch};
 
-use super::args::value;
-use super::failure::{CommandError, Exit};
 use super::http::{self, HttpAnswer, HttpRequest};
 
 pub const PATH: &str = "/metrics";
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Adds `--metrics` for commands that run or load.
-pub fn arg() -> Arg {
-    value(
-        "metrics",
-        "ADDRESS",
-        "Serve OpenMetrics during the command, at http://ADDRESS/metrics: 9464, or 127.0.0.1:9464. \
-         Other hosts need an ADDRESS that they reach, such as 0.0.0.0:9464",
-    )
-    .value_parser(address)
-}
-
-/// A port alone is one of this host's.
-pub fn address(text: &str) -> Result<SocketAddr, String> {
-    let port = text.parse::<u16>().ok().map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-    port.or_else(|| text.parse().ok()).ok_or_else(|| {
-        "must be a port, or an address with a port, such as 127.0.0.1:9464 or [::1]:9464".to_owned()
-    })
-}
-
-/// The address that the command was asked to serve metrics at.
-pub fn asked(matches: &ArgMatches) -> Option<SocketAddr> {
-    // Only some commands have it.
-    matches.try_get_one::<SocketAddr>("metrics").ok().flatten().copied()
-}
-
 /// Begins to serve.
-pub fn serve(address: SocketAddr, metrics: &Metrics) -> Result<(), CommandError> {
+pub fn serve(address: SocketAddr, metrics: &Metrics) -> io::Result<()> {
     let shown = metrics.clone();
-    let served = TcpListener::bind(address)
-        .and_then(|listener| http::serve(listener, "metrics", move |asked| respond(asked, &shown)));
-    served.map_err(|error| {
-        CommandError::new(
-            Exit::Environment,
-            format!("--metrics {address}: {error}; choose a free port of this host"),
-        )
-    })
+    TcpListener::bind(address)
+        .and_then(|listener| http::serve(listener, "metrics", move |asked| respond(asked, &shown)))
 }
 
 pub fn respond(request: &HttpRequest<'_>, metrics: &Metrics) -> HttpAnswer {
@@ -181,20 +148,6 @@ impl Watch for Metrics {
     fn judged(&self, findings: &[Finding]) {
         if let Some(run) = &mut self.0.lock().run {
             run.findings = findings.to_vec();
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_alone_is_of_this_host() {
-        assert_eq!(address("9464"), Ok("127.0.0.1:9464".parse().unwrap()));
-        assert_eq!(address("[::1]:1"), Ok("[::1]:1".parse().unwrap()));
-        for text in ["", ":9464", "localhost:9464", "70000"] {
-            assert!(address(text).is_err(), "{text}");
         }
     }
 }
