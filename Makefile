@@ -62,9 +62,12 @@ check:
 	$(CARGO) run --locked --quiet -p petal-prose
 
 # Features only leave modules out: with one engine alone and no slice, what the others need is gone too.
-# That no slice needs another is a unit test.
+# Then each slice alone is left out.
+SLICES = calibrate costs predict production prove web
 check-features:
 	$(CARGO) clippy --locked --no-default-features --features sqlite -- -D warnings
+	$(foreach slice,$(SLICES),$(CARGO) clippy --locked --no-default-features \
+		--features "sqlite $(filter-out $(slice),$(SLICES))" -- -D warnings &&) true
 	$(CARGO) test --locked --no-default-features --features sqlite --lib
 
 # The conformance suite, 20 times for each real engine on busy processors: docs/testing.md. Hours.
