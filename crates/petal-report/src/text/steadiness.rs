@@ -60,6 +60,7 @@ pub(super) fn render(out: &mut String, run: &Run) {
     fact(out, "variation of seconds", &format!("{varies} (standard deviation over mean)"));
     let (from_s, to_s) = stall_window(run);
     let judged = figures::seconds_within(timeline, from_s, to_s);
+    let judged: Vec<OneSecond> = each_second(judged).collect();
     let longest = longest_stall(&stalls(&judged)).map_or("none".to_owned(), |stall| {
         format!("{} s, from {} s on", decimal(stall.seconds, 0), decimal(stall.from_s, 0))
     });

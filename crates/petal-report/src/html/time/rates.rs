@@ -13,7 +13,7 @@ struct Rate<'a> {
     name: String,
     amount: SecondFigure<'a>,
     per: fn(&Second) -> Option<f64>,
-    /// How a row knows this amount of each of its seconds, and its unit.
+    /// The amount as each second of a row has it, and its unit; None if it has none.
     of_each: Option<(SecondAmount, f64)>,
 }
 
