@@ -42,7 +42,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
         return Err(CommandError::new(Exit::Failed, why));
     }
     if let Some(kind) = record_kinds::of(dir) {
-        (kind.show)(dir, matches, console)?;
+        kind.show(dir, (matches, console))?;
         return Ok(Exit::Done);
     }
     if sweep::is_one(dir) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use petal_calibrate::bounds::LatencyBound;
-use petal_calibrate::{Calibrated, CalibrationPlan, CalibrationRecord, run_once};
+use petal_calibrate::{CALIBRATION, Calibrated, CalibrationPlan, run_once};
 use petal_device::calibration_target::WantedStretch;
 use petal_engine::Stop;
 use petal_record::Status;
@@ -20,10 +20,8 @@ use petal_settings::url::{TargetUrl, redact_refused};
 use super::args::{self, flag, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
-use super::record_kinds::{self, RecordKind};
+use super::record_kinds;
 use super::{live, signals, source};
-
-pub const RECORD: RecordKind = RecordKind::new::<CalibrationRecord>();
 
 const EXAMPLES: &str = "\
 Examples:
@@ -132,7 +130,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let written = run_once(&settings, &wanted, &plan, console, &stop)?;
     let Calibrated { calibration: measured, failure } = written.calibrated;
     // Minutes were spent on it: it is printed whatever could be written.
-    record_kinds::show::<CalibrationRecord>(&measured, matches, console)?;
+    record_kinds::show(&CALIBRATION, &measured, (matches, console))?;
     let path = written.saved?.display().to_string();
     let mut exit = Exit::Done;
     match written.drawn {

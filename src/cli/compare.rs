@@ -91,8 +91,8 @@ pub fn command() -> Command {
 pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError> {
     let format = AnswerFormat::of(matches)?;
     let arguments = matches.get_many::<String>("side").unwrap_or_default();
-    let mut kinds = arguments.clone().filter_map(|side| record_kinds::of(Path::new(side)));
-    if let Some(compare) = kinds.find_map(|kind| kind.compare) {
+    let mut paths = arguments.clone().map(Path::new);
+    if let Some(compare) = paths.find_map(record_kinds::comparison) {
         return compare(&arguments.collect::<Vec<_>>(), matches, console);
     }
     check_page(matches)?;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use clap::ArgMatches;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
+use serde::Serialize;
 
 use petal_engine::threads::Thread;
 use petal_engine::{Progress, ProgressUnit};
@@ -24,7 +25,7 @@ use petal_settings::argv;
 use petal_settings::printable::{printable, printable_line};
 
 use super::args::is_set;
-use super::failure::Exit;
+use super::failure::{CommandError, Exit};
 use super::live::{Live, Observers};
 use super::no_progress::LastProgress;
 use super::plain_phase::{PlainPhase, items_per_time, left_words};
@@ -179,6 +180,23 @@ impl Console {
     /// A result that is laid out so.
     pub fn report(&self, report: impl FnOnce() -> String) {
         self.result(&self.laid_out(report));
+    }
+
+    /// A result as JSON if the flag says so, else as text, in brief on a terminal.
+    pub fn show(
+        &self,
+        matches: &ArgMatches,
+        result: &impl Serialize,
+        brief: impl FnOnce() -> String,
+        whole: impl FnOnce() -> String,
+    ) -> Result<(), CommandError> {
+        if is_set(matches, "json") {
+            let json = petal_report::json::pretty(result);
+            self.result(&json.map_err(CommandError::failed("the result is no JSON"))?);
+        } else {
+            self.report(|| if self.is_brief(matches) { brief() } else { whole() });
+        }
+        Ok(())
     }
 
     /// True if a result is to fit on one screen: stdout is a terminal, and `--full` is not given.

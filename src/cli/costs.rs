@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Command};
 
-use petal_costs::record::Costs;
+use petal_costs::record::COSTS;
 use petal_costs::{CostPlan, compare, compare_text, run_once};
 use petal_record::Status;
-use petal_report::own_record::OwnRecord as _;
 use petal_run::series::draw_seed;
 use petal_settings::size::Extent;
 use petal_settings::table::CommandKind;
@@ -17,11 +16,8 @@ use super::args::{self, flag, path, value, whole};
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::format::AnswerFormat;
-use super::record_kinds::{self, RecordKind};
+use super::record_kinds;
 use super::{live, signals, source};
-
-pub const RECORD: RecordKind =
-    RecordKind { compare: Some(compare_costs), ..RecordKind::new::<Costs>() };
 
 const EXAMPLES: &str = "\
 Examples:
@@ -78,7 +74,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let signals = signals::count()?;
     let written = run_once(&settings, &plan, &source::context(&signals, console))?;
     // Minutes were spent on it: it is printed whatever could be written.
-    record_kinds::show::<Costs>(&written.costs, matches, console)?;
+    record_kinds::show(&COSTS, &written.costs, (matches, console))?;
     let saved = written.saved?.display().to_string();
     let mut exit = match written.costs.status {
         Status::Interrupted => Exit::Interrupted,
@@ -98,7 +94,7 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
 }
 
 /// Compares two records of an optimizer's prices.
-fn compare_costs(
+pub fn compare_costs(
     sides: &[&String],
     matches: &ArgMatches,
     console: &Console,
@@ -115,7 +111,7 @@ fn compare_costs(
         )));
     }
     let [one, two] = [before, after].map(|path| {
-        let found = Costs::load(Path::new(path));
+        let found = (COSTS.load)(Path::new(path));
         found.map_err(|error| {
             CommandError::usage(format!(
                 "{path}: records of petal costs are compared with each other only: {error}"

@@ -164,13 +164,10 @@ const GROUPS: &[(&str, &[Subcommand])] = &[
 ];
 
 /// The server of the work's page and metrics, in a build that has it.
-const WORK_SERVER: Option<live::WorkServer> = {
+const WORK_SERVERS: &[live::WorkServer] = &[
     #[cfg(feature = "web")]
-    let server = Some(web::WORK_SERVER);
-    #[cfg(not(feature = "web"))]
-    let server = None;
-    server
-};
+    web::WORK_SERVER,
+];
 
 fn subcommands() -> impl Iterator<Item = &'static Subcommand> {
     GROUPS.iter().flat_map(|(_, commands)| *commands)

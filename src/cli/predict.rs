@@ -100,10 +100,6 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
             "no run with figures; name a sweep, runs or a table",
         ));
     }
-    let shown = || match console.is_brief(matches) {
-        true => text::brief(&lines),
-        false => text::render(&lines),
-    };
     let is_unknown = |line: &PredictedLine| {
         let mut cells = line.predicted.iter();
         line.refused.is_some()
@@ -112,7 +108,10 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
                 !is_known && asked.contains(&cell.sessions)
             })
     };
-    show(&lines, lines.iter().any(is_unknown), shown, matches, console)
+    console.show(matches, &lines, || text::brief(&lines), || text::render(&lines))?;
+    // A script must not take a refusal for a prediction.
+    let is_refused = lines.iter().any(is_unknown);
+    Ok(if is_refused { Exit::Inconclusive } else { Exit::Done })
 }
 
 /// The changes of single runs; None if no change is asked for, and for sweeps.
@@ -164,30 +163,9 @@ fn of_runs(
         }
         found.push(what_if(&path.display().to_string(), &run, changes));
     }
-    let shown = || {
-        let all: Vec<String> = found.iter().map(text::what_if).collect();
-        let all = all.join("\n");
-        if console.is_brief(matches) { on_a_screen(&all) } else { all }
-    };
-    show(&found, found.iter().any(|one| !one.refused.is_empty()), shown, matches, console)
-}
-
-/// Shows predictions; `is_refused` if one or more are refused.
-fn show(
-    found: &impl serde::Serialize,
-    is_refused: bool,
-    text: impl FnOnce() -> String,
-    matches: &ArgMatches,
-    console: &Console,
-) -> Result<Exit, CommandError> {
-    match matches.get_flag("json") {
-        true => {
-            let text = petal_report::json::pretty(found);
-            console.result(&text.map_err(CommandError::failed("the prediction is no JSON"))?);
-        }
-        false => console.report(text),
-    }
-    // A script must not take a refusal for a prediction.
+    let all = || found.iter().map(text::what_if).collect::<Vec<_>>().join("\n");
+    console.show(matches, &found, || on_a_screen(&all()), all)?;
+    let is_refused = found.iter().any(|one| !one.refused.is_empty());
     Ok(if is_refused { Exit::Inconclusive } else { Exit::Done })
 }
 

@@ -33,7 +33,7 @@ pub(super) fn listed(path: &Path, name: String) -> Result<ListedRecord, RecordEr
         return Ok(ListedRecord::of_sweep(name, &swept));
     }
     if let Some(kind) = record_kinds::of(path) {
-        return (kind.listed)(path, name);
+        return kind.row(path, name);
     }
     let mut run = record::load_brief(path)?;
     if run.details.rebuilt {

@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use clap::ArgMatches;
+use serde::Serialize;
 
 use petal_record::{RecordError, RecordFolder};
 use petal_report::html::HtmlError;
 use petal_report::listed::ListedRecord;
 use petal_report::own_record::OwnRecord;
 
-use super::args::is_set;
 use super::console::Console;
 use super::failure::{CommandError, Exit};
 use super::report::kept;
@@ -18,85 +18,79 @@ use super::report::kept;
 /// Compares the records that were named.
 type CompareRecords = fn(&[&String], &ArgMatches, &Console) -> Result<Exit, CommandError>;
 
-pub struct RecordKind {
-    /// Name of its file.
-    pub file: &'static str,
-    /// Noun for messages, such as `a calibration`.
-    pub noun: &'static str,
-    pub is_one: fn(&Path) -> bool,
-    /// The row in a list.
-    pub listed: fn(&Path, String) -> Result<ListedRecord, RecordError>,
-    pub page: fn(&Path) -> Result<Result<String, HtmlError>, RecordError>,
-    /// Prints it, and writes the reports of a folder again.
-    pub report: fn(&Path, &ArgMatches, &Console) -> Result<Exit, CommandError>,
-    /// Prints it.
-    pub show: fn(&Path, &ArgMatches, &Console) -> Result<(), CommandError>,
-    /// None if there is nothing to compare.
-    pub compare: Option<CompareRecords>,
-}
-
-/// Each kind, by the command that measures it.
-const KINDS: &[RecordKind] = &[
+/// Each kind, by the command that measures it, and its comparison.
+const KINDS: &[(&dyn RecordKind, Option<CompareRecords>)] = &[
     #[cfg(feature = "calibrate")]
-    super::calibrate::RECORD,
+    (&petal_calibrate::CALIBRATION, None),
     #[cfg(feature = "costs")]
-    super::costs::RECORD,
+    (&petal_costs::record::COSTS, Some(super::costs::compare_costs)),
 ];
 
 /// The kind of the record there; None of runs, sweeps, and folders without a record.
-pub fn of(path: &Path) -> Option<&'static RecordKind> {
-    KINDS.iter().find(|kind| (kind.is_one)(path))
+pub fn of(path: &Path) -> Option<&'static dyn RecordKind> {
+    KINDS.iter().map(|(kind, _)| *kind).find(|kind| kind.is_this(path))
+}
+
+/// The comparison of the record there.
+pub fn comparison(path: &Path) -> Option<CompareRecords> {
+    KINDS.iter().find(|(kind, _)| kind.is_this(path))?.1
 }
 
 /// Names of their files.
 pub fn files() -> impl Iterator<Item = &'static str> {
-    KINDS.iter().map(|kind| kind.file)
+    KINDS.iter().map(|(kind, _)| kind.words()[0])
 }
 
-impl RecordKind {
-    pub const fn new<K: OwnRecord>() -> Self {
-        Self {
-            file: K::FILE,
-            noun: K::NOUN,
-            is_one: K::is_one,
-            listed: |path, name| Ok(K::listed(name, &K::load(path)?)),
-            page: |path| Ok(K::page(&K::load(path)?)),
-            report: report_again::<K>,
-            show: |path, matches, console| show::<K>(&K::load(path)?, matches, console),
-            compare: None,
+pub trait RecordKind: Sync {
+    /// The name of its file, and the noun for messages.
+    fn words(&self) -> [&'static str; 2];
+    fn is_this(&self, path: &Path) -> bool;
+    /// The row in a list.
+    fn row(&self, path: &Path, name: String) -> Result<ListedRecord, RecordError>;
+    fn page(&self, path: &Path) -> Result<Result<String, HtmlError>, RecordError>;
+    /// Prints it, and writes the reports of a folder again; a single file is only shown.
+    fn report(&self, path: &Path, to: (&ArgMatches, &Console)) -> Result<Exit, CommandError>;
+    /// Prints it.
+    fn show(&self, path: &Path, to: (&ArgMatches, &Console)) -> Result<(), CommandError>;
+}
+
+impl<T: Serialize> RecordKind for OwnRecord<T> {
+    fn words(&self) -> [&'static str; 2] {
+        [self.file, self.noun]
+    }
+
+    fn is_this(&self, path: &Path) -> bool {
+        self.is_one(path)
+    }
+
+    fn row(&self, path: &Path, name: String) -> Result<ListedRecord, RecordError> {
+        Ok((self.listed)(name, &(self.load)(path)?))
+    }
+
+    fn page(&self, path: &Path) -> Result<Result<String, HtmlError>, RecordError> {
+        Ok((self.page)(&(self.load)(path)?))
+    }
+
+    fn report(&self, path: &Path, to: (&ArgMatches, &Console)) -> Result<Exit, CommandError> {
+        let record = (self.load)(path)?;
+        let mut exit = Exit::Done;
+        if path.is_dir() {
+            exit = kept(self.write(&RecordFolder::open(path), &record), to.1);
         }
+        show(self, &record, to)?;
+        Ok(exit)
+    }
+
+    fn show(&self, path: &Path, to: (&ArgMatches, &Console)) -> Result<(), CommandError> {
+        show(self, &(self.load)(path)?, to)
     }
 }
 
-/// A folder gets its reports again; a file that is kept for later runs is only shown.
-fn report_again<K: OwnRecord>(
-    path: &Path,
-    matches: &ArgMatches,
-    console: &Console,
-) -> Result<Exit, CommandError> {
-    let record = K::load(path)?;
-    let mut exit = Exit::Done;
-    if path.is_dir() {
-        exit = kept(K::write_reports(&RecordFolder::open(path), &record), console);
-    }
-    show::<K>(&record, matches, console)?;
-    Ok(exit)
-}
-
-/// Prints a record, as JSON if the flag says so.
-pub fn show<K: OwnRecord>(
-    record: &K::Record,
-    matches: &ArgMatches,
-    console: &Console,
+/// Prints a record.
+pub fn show<T: Serialize>(
+    kind: &OwnRecord<T>,
+    record: &T,
+    (matches, console): (&ArgMatches, &Console),
 ) -> Result<(), CommandError> {
-    if is_set(matches, "json") {
-        let json = petal_report::json::pretty(record);
-        console.result(&json.map_err(CommandError::failed("the record is no JSON"))?);
-    } else {
-        console.report(|| match console.is_brief(matches) {
-            true => K::brief(record),
-            false => K::text(record),
-        });
-    }
-    Ok(())
+    console.show(matches, record, || (kind.brief)(record), || (kind.text)(record))
 }

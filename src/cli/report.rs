@@ -21,7 +21,7 @@ use super::failure::{CommandError, Exit};
 #[cfg(feature = "xlsx")]
 use super::output;
 use super::record_folders::{DEPTH_MAX, is_record, listed, records_below};
-use super::record_kinds::{self, RecordKind};
+use super::record_kinds;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -87,12 +87,12 @@ fn of_one(
     match (os_data, record_kinds::of(path)) {
         (None, Some(kind)) => {
             refuse(matches, &["csv", "os-text", "timeline"], path)?;
-            (kind.report)(path, matches, console)
+            kind.report(path, (matches, console))
         }
         (Some(_), Some(kind)) => Err(CommandError::usage(format!(
             "--os-data: it belongs to one run; {} is {} and no run",
             path.display(),
-            kind.noun
+            kind.words()[1]
         ))),
         (None, None) if sweep::is_one(path) => of_sweep(path, matches, console),
         (Some(_), None) if sweep::is_one(path) => Err(CommandError::usage(format!(
@@ -161,9 +161,9 @@ fn of_several(
     let mut runs: Vec<(&Path, Run)> = Vec::new();
     let (mut exit, mut sweeps) = (Exit::Done, 0);
     for path in folders.iter().map(|path| path.as_path()) {
-        if let Some(RecordKind { noun, .. }) = record_kinds::of(path) {
+        if let Some(kind) = record_kinds::of(path) {
             let why = "which is in no table of runs; report it alone";
-            skip(path, &format!("skipped: it is {noun}, {why}"));
+            skip(path, &format!("skipped: it is {}, {why}", kind.words()[1]));
             continue;
         }
         if sweep::is_one(path) && matches.get_flag("csv") {

@@ -6,6 +6,7 @@ use clap::{ArgMatches, Command};
 
 use petal_engine::EngineError;
 use petal_record::ledger;
+use petal_report::verification;
 use petal_run::{RunError, verify};
 use petal_settings::table::CommandKind;
 use petal_settings::{RedoStress, Settings};
@@ -51,15 +52,8 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     as_the_run_was(&mut settings, &ledger.header);
     let found = verify::verify(&ledger, &settings, &source::context(&signals, console));
     let found = found.map_err(|error| unverified(error, &settings))?;
-    if matches.get_flag("json") {
-        let text = petal_report::json::pretty(&found);
-        console.result(&text.map_err(CommandError::failed("the verification is no JSON"))?);
-    } else {
-        console.report(|| match console.is_brief(matches) {
-            true => petal_report::verification::brief(&found),
-            false => petal_report::verification::text(&found),
-        });
-    }
+    let (brief, text) = (|| verification::brief(&found), || verification::text(&found));
+    console.show(matches, &found, brief, text)?;
     if found.is_kept() && found.not_replayed_commits > 0 {
         return Ok(Exit::Environment);
     }

@@ -8,7 +8,7 @@ mod page;
 mod report;
 mod text;
 
-pub use report::CalibrationRecord;
+pub use report::CALIBRATION;
 
 use petal_host::numbers::whole;
 use std::collections::BTreeMap;
@@ -33,7 +33,6 @@ use petal_record::calibration::{
     self, Calibration, CurvePoint, FORMAT, InOrder, LogWrites, MIX, MeasuredDevice, READ, WRITE,
 };
 use petal_record::{RecordError, RecordFolder, Status, moment};
-use petal_report::own_record::OwnRecord as _;
 use petal_run::RunError;
 use petal_run::noted_progress::NotedProgress;
 use petal_settings::Settings;
@@ -248,7 +247,7 @@ pub fn run_once(
     let calibrated = calibrated.inspect_err(|_| folder.remove_if_empty())?;
     let calibration = &calibrated.calibration;
     let saved = calibration::save(&folder, calibration);
-    let drawn = CalibrationRecord::write_reports(&folder, calibration);
+    let drawn = CALIBRATION.write(&folder, calibration);
     let kept = match settings.calibrations.as_deref().filter(|_| saved.is_ok()) {
         Some(kept_in) => calibration::keep(&folder, kept_in, calibration),
         None => Ok(None),

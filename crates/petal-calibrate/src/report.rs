@@ -1,53 +1,34 @@
 //! A calibration as a record with its reports.
 
-use std::path::Path;
-
-use petal_record::RecordError;
 use petal_record::calibration::{self, Calibration};
-use petal_report::html::HtmlError;
 use petal_report::listed::ListedRecord;
 use petal_report::numbers::or_dash;
 use petal_report::own_record::OwnRecord;
 
 use crate::{page, text};
 
-pub struct CalibrationRecord;
+pub const CALIBRATION: OwnRecord<Calibration> = OwnRecord {
+    file: calibration::NAME,
+    noun: "a calibration",
+    load: calibration::load,
+    text: text::render,
+    brief: text::brief,
+    page: page::page,
+    listed,
+};
 
-impl OwnRecord for CalibrationRecord {
-    type Record = Calibration;
-
-    const FILE: &'static str = calibration::NAME;
-    const NOUN: &'static str = "a calibration";
-
-    fn load(path: &Path) -> Result<Calibration, RecordError> {
-        calibration::load(path)
-    }
-
-    fn text(measured: &Calibration) -> String {
-        text::render(measured)
-    }
-
-    fn brief(measured: &Calibration) -> String {
-        text::brief(measured)
-    }
-
-    fn page(measured: &Calibration) -> Result<String, HtmlError> {
-        page::page(measured)
-    }
-
-    fn listed(name: String, measured: &Calibration) -> ListedRecord {
-        let best = measured.best.get(calibration::READ);
-        ListedRecord {
-            name,
-            kind: "calibration",
-            state: measured.status.name().to_owned(),
-            measured: measured.started_at.clone(),
-            target: measured.path.clone(),
-            host: measured.host.clone(),
-            piops: best.map(|best| best.iops),
-            verdict: or_dash(best, |best| format!("most reads at depth {}", best.depth)),
-            ..ListedRecord::default()
-        }
+fn listed(name: String, measured: &Calibration) -> ListedRecord {
+    let best = measured.best.get(calibration::READ);
+    ListedRecord {
+        name,
+        kind: "calibration",
+        state: measured.status.name().to_owned(),
+        measured: measured.started_at.clone(),
+        target: measured.path.clone(),
+        host: measured.host.clone(),
+        piops: best.map(|best| best.iops),
+        verdict: or_dash(best, |best| format!("most reads at depth {}", best.depth)),
+        ..ListedRecord::default()
     }
 }
 
@@ -62,7 +43,7 @@ mod tests {
         let hostile = hostile::poisoned(&fixture::calibration());
         let dir = tempfile::tempdir().unwrap();
         let folder = RecordFolder::open(dir.path());
-        hostile::search(CalibrationRecord::write_reports(&folder, &hostile).unwrap());
+        hostile::search(CALIBRATION.write(&folder, &hostile).unwrap());
     }
 
     #[test]

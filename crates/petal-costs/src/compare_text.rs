@@ -1,8 +1,8 @@
 //! Two records of an optimizer's prices side by side, as text: one screen.
 
 use crate::compare::{CostsComparison, PriceChange, PriceRange};
-use crate::prices::significant;
 use crate::record::Costs;
+use crate::text::spread;
 use petal_engine::costs::PriceUnit;
 use petal_report::numbers::{counted, decimal, or_dash};
 use petal_report::table::{SCREEN_LINES, Table, fitting_paragraphs, paragraph};
@@ -68,6 +68,9 @@ fn table(changes: &[&PriceChange]) -> Table {
     let mut table = Table::of_figures("price | before | after | change | differs");
     for change in changes {
         let differs = change.differs.map(|differs| if differs { "yes" } else { "no" });
+        let range = |range: PriceRange| {
+            spread(range.value, range.low.zip(range.high).filter(|(low, _)| *low > 0.0))
+        };
         let pct = |pct: f64| format!("{}{} %", if pct > 0.0 { "+" } else { "" }, decimal(pct, 0));
         let row: Vec<String> = vec![
             name(change),
@@ -98,15 +101,6 @@ fn name(change: &PriceChange) -> String {
         name.push_str(", us");
     }
     name
-}
-
-/// A value with half of its interval's width.
-fn range(range: PriceRange) -> String {
-    let spread = range.low.zip(range.high).filter(|(low, _)| *low > 0.0);
-    let spread = spread.map_or_else(String::new, |(low, high)| {
-        format!(" ±{} %", decimal(((high / low).sqrt() - 1.0) * 100.0, 0))
-    });
-    format!("{}{spread}", significant(range.value))
 }
 
 #[cfg(test)]

@@ -27,13 +27,12 @@ use petal_host::numbers::{bytes, counted, decimal, whole};
 use petal_host::os::{DatabaseLocation, Probe};
 use petal_record::target::{LoadedSchema, TargetDetails};
 use petal_record::{RecordError, RecordFolder, Status, moment};
-use petal_report::own_record::OwnRecord as _;
 use petal_run::noted_progress::NotedProgress;
 use petal_run::{RunError, WorkContext, load};
 use petal_settings::Settings;
 use petal_settings::size::Extent;
 use prices::conclude;
-use record::{CostCell, Costs, FORMAT, PricedSetting};
+use record::{COSTS, CostCell, Costs, FORMAT, PricedSetting};
 
 /// Fewest rounds: fewer give no interval.
 pub const ROUNDS_MIN: u32 = 3;
@@ -91,8 +90,8 @@ pub fn run_once(
     drop(noted);
     let (mut costs, failure) = measured.inspect_err(|_| folder.remove_if_empty())?;
     conclude(&mut costs);
-    let saved = record::save(&folder, &costs);
-    let drawn = Costs::write_reports(&folder, &costs);
+    let saved = folder.write_json(COSTS.file, "the costs", &costs);
+    let drawn = COSTS.write(&folder, &costs);
     Ok(WrittenCosts { costs, failure, saved, drawn })
 }
 

@@ -1,21 +1,20 @@
 //! The record of `petal costs`: the versioned format `petal-costs/1`, in a separate folder next to
 //! the runs. It has the raw counts of every sample, and the prices that petal computed from them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use petal_engine::costs::{CostAccess, Price, PriceUnit};
-use petal_record::{RecordError, RecordFolder, Status, format};
-use petal_report::html::HtmlError;
+use petal_record::{RecordError, Status, format};
 use petal_report::listed::ListedRecord;
 use petal_report::own_record::OwnRecord;
 
 use crate::{page, text};
 
 pub const FORMAT: &str = "petal-costs/1";
-pub const NAME: &str = "costs.json";
-const WHAT: &str = "the costs";
+const NAME: &str = "costs.json";
+const NOUN: &str = "a record of costs";
 
 /// Shares of the blocks that the database's cache holds before a read, percent.
 pub const CACHED_PCTS: [u8; 4] = [0, 50, 90, 100];
@@ -209,39 +208,31 @@ impl PricedSetting {
     }
 }
 
-pub fn save(folder: &RecordFolder, costs: &Costs) -> Result<PathBuf, RecordError> {
-    folder.write_json(NAME, WHAT, costs)
+/// Costs as a record with its reports.
+pub const COSTS: OwnRecord<Costs> = OwnRecord {
+    file: NAME,
+    noun: NOUN,
+    load,
+    text: text::render,
+    brief: text::render,
+    page: page::page,
+    listed,
+};
+
+fn load(path: &Path) -> Result<Costs, RecordError> {
+    let path = if path.is_dir() { path.join(NAME) } else { path.to_owned() };
+    format::read(&path, FORMAT, NOUN)
 }
 
-impl OwnRecord for Costs {
-    type Record = Self;
-
-    const FILE: &'static str = NAME;
-    const NOUN: &'static str = "a record of costs";
-
-    fn load(path: &Path) -> Result<Self, RecordError> {
-        let path = if path.is_dir() { path.join(NAME) } else { path.to_owned() };
-        format::read(&path, FORMAT, Self::NOUN)
-    }
-
-    fn text(costs: &Self) -> String {
-        text::render(costs)
-    }
-
-    fn page(costs: &Self) -> Result<String, HtmlError> {
-        page::page(costs)
-    }
-
-    fn listed(name: String, costs: &Self) -> ListedRecord {
-        ListedRecord {
-            name,
-            kind: "costs",
-            state: costs.status.name().to_owned(),
-            measured: costs.started_at.clone(),
-            database: format!("{} {}", costs.product, costs.version),
-            target: costs.url.clone(),
-            host: costs.host.clone(),
-            ..ListedRecord::default()
-        }
+fn listed(name: String, costs: &Costs) -> ListedRecord {
+    ListedRecord {
+        name,
+        kind: "costs",
+        state: costs.status.name().to_owned(),
+        measured: costs.started_at.clone(),
+        database: format!("{} {}", costs.product, costs.version),
+        target: costs.url.clone(),
+        host: costs.host.clone(),
+        ..ListedRecord::default()
     }
 }

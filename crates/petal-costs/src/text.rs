@@ -149,12 +149,14 @@ fn request(cell: &CostCell) -> Option<String> {
 
 /// Microseconds with their interval, such as `387 ±2 %`.
 fn microseconds(time: Option<Priced>) -> String {
-    or_dash(time, |time| {
-        let spread = time.interval.map_or_else(String::new, |(low, high)| {
-            format!(" ±{} %", decimal(((high / low).sqrt() - 1.0) * 100.0, 0))
-        });
-        format!("{}{spread}", significant(time.value / 1000.0))
-    })
+    or_dash(time, |time| spread(time.value / 1000.0, time.interval))
+}
+
+/// A value with half of its interval's width.
+pub fn spread(value: f64, interval: Option<(f64, f64)>) -> String {
+    let half = |(low, high): (f64, f64)| decimal(((high / low).sqrt() - 1.0) * 100.0, 0);
+    let half = interval.map_or_else(String::new, |ends| format!(" ±{} %", half(ends)));
+    format!("{}{half}", significant(value))
 }
 
 /// Processor microseconds of a block, over all rounds.

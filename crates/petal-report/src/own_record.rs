@@ -2,50 +2,37 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
 use super::html::{self, HtmlError};
 use super::listed::ListedRecord;
 use super::{TEXT_NAME, made, write};
 use petal_record::{RecordError, RecordFolder};
 
 /// The file and the reports of such a record.
-pub trait OwnRecord {
-    type Record: Serialize;
-
-    /// Name of its file, which makes a folder such a record.
-    const FILE: &'static str;
+pub struct OwnRecord<T> {
+    /// Name of the file, which makes a folder such a record.
+    pub file: &'static str,
     /// Noun for messages, such as `a calibration`.
-    const NOUN: &'static str;
-
+    pub noun: &'static str,
     /// Reads one, by its folder or file.
-    fn load(path: &Path) -> Result<Self::Record, RecordError>;
-
-    /// The whole report as text.
-    fn text(record: &Self::Record) -> String;
-
+    pub load: fn(&Path) -> Result<T, RecordError>,
+    pub text: fn(&T) -> String,
     /// The report on one screen.
-    fn brief(record: &Self::Record) -> String {
-        Self::text(record)
-    }
-
-    fn page(record: &Self::Record) -> Result<String, HtmlError>;
-
+    pub brief: fn(&T) -> String,
+    pub page: fn(&T) -> Result<String, HtmlError>,
     /// The row in a list.
-    fn listed(name: String, record: &Self::Record) -> ListedRecord;
+    pub listed: fn(String, &T) -> ListedRecord,
+}
 
+impl<T> OwnRecord<T> {
     /// True for its folder, and for a file of its format.
-    fn is_one(path: &Path) -> bool {
-        path.join(Self::FILE).is_file() || (path.is_file() && Self::load(path).is_ok())
+    pub fn is_one(&self, path: &Path) -> bool {
+        path.join(self.file).is_file() || (path.is_file() && (self.load)(path).is_ok())
     }
 
     /// Writes every report into its folder, and returns their paths.
-    fn write_reports(
-        folder: &RecordFolder,
-        record: &Self::Record,
-    ) -> Result<Vec<PathBuf>, RecordError> {
-        let page = made(folder, html::NAME, "the report as a page", Self::page(record))?;
-        let text = write(folder, TEXT_NAME, &Self::text(record))?;
+    pub fn write(&self, folder: &RecordFolder, record: &T) -> Result<Vec<PathBuf>, RecordError> {
+        let page = made(folder, html::NAME, "the report as a page", (self.page)(record))?;
+        let text = write(folder, TEXT_NAME, &(self.text)(record))?;
         Ok(vec![text, write(folder, html::NAME, &page)?])
     }
 }

@@ -1,6 +1,6 @@
 //! `--live` and `petal attach`: work as it happens, on the whole terminal or in a browser. Separate threads
 //! read the folder that the work fills and show it; the work waits for none of them. It is public: a build
-//! without [`WORK_SERVER`] has no unused code either.
+//! without `WORK_SERVERS` has no unused code either.
 
 pub mod follow;
 pub mod picture;
@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use petal_engine::threads::Thread;
 use petal_run::Watch;
 
-use super::WORK_SERVER;
+use super::WORK_SERVERS;
 use super::args::value;
 use super::failure::{CommandError, Exit};
 use super::plain_phase::PlainPhase;
@@ -48,7 +48,7 @@ pub struct WorkServer {
     pub metrics_arg: fn() -> Arg,
     /// Begins to serve the work that the title names: its page at this address, its metrics at the one of
     /// `--metrics`.
-    pub begin: fn(&ArgMatches, String, Option<SocketAddr>) -> Result<Observers, CommandError>,
+    pub begin: fn(&ArgMatches, &str, Option<SocketAddr>) -> Result<Observers, CommandError>,
 }
 
 /// Adds `--live`, and the arguments of its server.
@@ -63,15 +63,15 @@ pub fn args() -> impl Iterator<Item = Arg> {
     .require_equals(true)
     .default_missing_value("")
     .value_parser(|text: &str| match text {
-        "" => Ok(LivePlace::Terminal),
-        address => self::address(address).map(LivePlace::Browser),
+        "" => Ok(LivePlace(None)),
+        text => address(text).map(|address| LivePlace(Some(address))),
     });
-    std::iter::once(live).chain(WORK_SERVER.map(|server| (server.args)()))
+    std::iter::once(live).chain(WORK_SERVERS.iter().map(|server| (server.args)()))
 }
 
 /// Adds `--metrics` for commands that run or load.
-pub fn metrics_arg() -> Option<Arg> {
-    WORK_SERVER.map(|server| (server.metrics_arg)())
+pub fn metrics_arg() -> impl Iterator<Item = Arg> {
+    WORK_SERVERS.iter().map(|server| (server.metrics_arg)())
 }
 
 /// A port alone is one of this host's.
@@ -82,12 +82,9 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Place where work is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LivePlace {
-    Terminal,
-    Browser(SocketAddr),
-}
+/// Address of the page where work is shown; None of the terminal.
+#[derive(Clone, Copy)]
+struct LivePlace(Option<SocketAddr>);
 
 /// Observers of a command's work, as it was asked for.
 #[derive(Default)]
@@ -103,27 +100,23 @@ pub fn of(matches: &ArgMatches, command: &str) -> Result<Observers, CommandError
     // Only some commands have it.
     let place = matches.try_get_one::<LivePlace>("live").ok().flatten().copied();
     let title = format!("petal {command}");
-    let (screen, address) = match place {
-        Some(LivePlace::Terminal) => {
-            check_launch()?;
-            check_terminal("--live")?;
-            (Some(Live::on_terminal(title.clone())), None)
-        }
-        Some(LivePlace::Browser(address)) => (None, Some(address)),
-        None => (None, None),
-    };
-    let served = match (WORK_SERVER, address) {
+    if let Some(LivePlace(None)) = place {
+        check_launch()?;
+        check_terminal("--live")?;
+    }
+    let mut observers = match (WORK_SERVERS.first(), place.and_then(|LivePlace(place)| place)) {
         // Of several ranks, which may be on one host, the first one serves the sum of all.
-        (Some(server), _) if ranks::is_first() => (server.begin)(matches, title, address)?,
+        (Some(server), address) if ranks::is_first() => (server.begin)(matches, &title, address)?,
         (None, Some(address)) => {
-            let why = "this build has no pages for browsers (feature web)";
-            return Err(CommandError::usage(format!(
-                "--live={address}: {why}; leave the address out"
-            )));
+            let why = "this build has no pages for browsers: leave the address out";
+            return Err(CommandError::usage(format!("--live={address}: {why}")));
         }
         _ => Observers::default(),
     };
-    Ok(Observers { live: screen.or(served.live), ..served })
+    if let Some(LivePlace(None)) = place {
+        observers.live = Some(Live::on_terminal(title));
+    }
+    Ok(observers)
 }
 
 /// Refuses a full screen of ranks.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use petal_report::html;
 
 use super::feed::LiveFeed;
-use super::{gate, pages};
-use crate::cli::failure::{CommandError, Exit};
+use super::{gate, pages, unserved};
+use crate::cli::failure::CommandError;
 use petal_web::gate::Gate;
 use petal_web::http::{self, HttpAnswer, HttpRequest};
 use petal_web::metrics::{self, Metrics};
@@ -26,15 +26,10 @@ pub struct LiveServer {
 impl LiveServer {
     /// Begins to serve. Returns the gate, which knows the URL.
     pub fn start(mut self, address: SocketAddr) -> Result<Arc<Gate>, CommandError> {
-        let refused = |error: std::io::Error| {
-            CommandError::new(
-                Exit::Environment,
-                format!("--live={address}: {error}; choose a free port of this host"),
-            )
-        };
-        let listener = TcpListener::bind(address).map_err(refused)?;
+        let refused = unserved(format!("--live={address}"));
+        let listener = TcpListener::bind(address).map_err(&refused)?;
         let names = std::mem::take(&mut self.names);
-        let gate = Arc::new(gate(listener.local_addr().map_err(refused)?, names)?);
+        let gate = Arc::new(gate(listener.local_addr().map_err(&refused)?, names)?);
         let admits = Arc::clone(&gate);
         let respond = move |request: &HttpRequest<'_>| self.respond(request, &admits);
         http::serve(listener, "live", respond).map_err(refused)?;

@@ -6,6 +6,7 @@ mod pages;
 mod record_index;
 pub mod serve;
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub const WORK_SERVER: WorkServer = WorkServer {
 
 fn begin(
     matches: &ArgMatches,
-    title: String,
+    title: &str,
     address: Option<SocketAddr>,
 ) -> Result<Observers, CommandError> {
     // Only some commands have it.
@@ -39,6 +40,7 @@ fn begin(
     }
     let shown = Metrics::default();
     if let Some(address) = address {
+        let title = title.to_owned();
         let (live, feed) = Live::in_browsers(title.clone(), LiveFeed::new);
         let (metrics, names) = (shown.clone(), host_names(matches));
         let is_scraped = scraped == Some(address);
@@ -48,15 +50,18 @@ fn begin(
         observers.live = Some(live);
     }
     if let Some(scraped) = scraped.filter(|scraped| address != Some(*scraped)) {
-        metrics::serve(scraped, &shown).map_err(|error| {
-            CommandError::new(
-                Exit::Environment,
-                format!("--metrics {scraped}: {error}; choose a free port of this host"),
-            )
-        })?;
+        metrics::serve(scraped, &shown).map_err(unserved(format!("--metrics {scraped}")))?;
     }
     observers.watch = Some(Arc::new(shown));
     Ok(observers)
+}
+
+/// The error of a server that cannot be at the address of this option.
+fn unserved(option: String) -> impl Fn(io::Error) -> CommandError {
+    move |error| {
+        let next = "choose a free port of this host";
+        CommandError::new(Exit::Environment, format!("{option}: {error}; {next}"))
+    }
 }
 
 /// The guard of a server at this address.

@@ -41,7 +41,7 @@ pub fn report_of(path: &Path) -> Result<HttpAnswer, HttpAnswer> {
             let swept = sweep::load(path)?;
             html::sweep(&swept, &Petals::of(&swept.observations()))
         } else if let Some(kind) = record_kinds::of(path) {
-            (kind.page)(path)?
+            kind.page(path)?
         } else {
             html::run(&petal_report::load(path)?, &latency_log::spreads(path))
         })

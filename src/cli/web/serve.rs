@@ -25,7 +25,7 @@ use petal_web::list::list;
 use super::feed::LiveFeed;
 use super::pages::{self, cell_of, failed, page_of, report_of};
 use super::record_index::RecordIndex;
-use super::{gate, host_names, host_names_arg};
+use super::{gate, host_names, host_names_arg, unserved};
 use crate::cli::args::{self, value};
 use crate::cli::compare::load;
 use crate::cli::console::Console;
@@ -78,12 +78,9 @@ pub fn run(matches: &ArgMatches, console: &Console) -> Result<Exit, CommandError
     let Some(folder) = matches.get_one::<PathBuf>("folder") else { return Ok(Exit::Usage) };
     let Some(address) = matches.get_one::<SocketAddr>("address") else { return Ok(Exit::Usage) };
     let index = RecordIndex::of(folder)?;
-    let refused = |error: std::io::Error| {
-        let next = "choose a free port of this host";
-        CommandError::new(Exit::Environment, format!("--address {address}: {error}; {next}"))
-    };
-    let listener = TcpListener::bind(address).map_err(refused)?;
-    let gate = gate(listener.local_addr().map_err(refused)?, host_names(matches))?;
+    let refused = unserved(format!("--address {address}"));
+    let listener = TcpListener::bind(address).map_err(&refused)?;
+    let gate = gate(listener.local_addr().map_err(&refused)?, host_names(matches))?;
     let url = gate.url();
     let warning = gate.warning();
     let (index, feeds) = (Mutex::new(index), Mutex::default());
