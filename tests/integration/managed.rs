@@ -1,6 +1,7 @@
 //! The page of managed services: its grants are enough for a load and a run of a role without superuser.
 
-use std::fs;
+use std::time::Duration;
+use std::{fs, thread};
 
 use crate::privileges::unknown;
 use crate::support::{Workplace, findings, record, timeline};
@@ -215,4 +216,51 @@ fn names_in_any_letters_keep_the_rows_and_the_device_on_mysql() {
         .replace("root@", "R%C3%B6'le@")
         .replace("/of_letters", &format!("/{in_url}"));
     assert_on_this_host(&url);
+}
+
+/// Loads, and asserts that `petal check` names the holder of an old snapshot, which `hold` begins.
+fn assert_names_an_old_snapshot<T>(url: &str, hold: impl FnOnce() -> T, words: &[&str]) {
+    let work = Workplace::new();
+    work.petal(["setup", "-s", "1", "--scale", "1024", "--db", url]).exits(0);
+    let checked = || {
+        let shown = work.petal(["check", "--full", "--db", url]).ends().stdout;
+        shown.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let held = hold();
+    assert!(checked().contains("privilege: no old snapshots granted"), "a new one is usual work");
+    thread::sleep(Duration::from_secs(11));
+    let checked = checked();
+    for words in words.iter().chain(&["privilege: no old snapshots missing"]) {
+        assert!(checked.contains(words), "{words}: {checked}");
+    }
+    drop(held);
+}
+
+#[test]
+fn check_names_the_holder_of_an_old_snapshot() {
+    if !server_postgres::is_there() {
+        return;
+    }
+    let server = server_postgres::shared();
+    let hold = || {
+        let mut client = server.client("old_snapshot");
+        let begin =
+            "SET application_name = 'forgotten'; BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1";
+        client.batch_execute(begin).unwrap();
+        client
+    };
+    let words = ["forgotten", "idle in transaction", "pg_terminate_backend("];
+    assert_names_an_old_snapshot(&server.url("old_snapshot"), hold, &words);
+}
+
+#[test]
+fn check_names_the_holder_of_an_old_snapshot_on_mysql() {
+    if !server_mysql::is_there() {
+        return;
+    }
+    let server = server_mysql::Server::start(&[]);
+    let begin = "START TRANSACTION WITH CONSISTENT SNAPSHOT;\n";
+    let hold = || server.session("old_snapshot", begin);
+    let words = ["in a transaction for 1", "KILL"];
+    assert_names_an_old_snapshot(&server.url("old_snapshot"), hold, &words);
 }

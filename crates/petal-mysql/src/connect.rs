@@ -385,7 +385,8 @@ fn first_settings(lock_limit: Duration) -> String {
          SESSION sql_safe_updates = 0, SESSION completion_type = 0, \
          SESSION optimizer_switch = 'mrr=off' \
          /*!50708 , SESSION max_execution_time = 0 */ \
-         /*M!100300 , SESSION max_statement_time = 0, SESSION idle_transaction_timeout = 0, \
+         /*M!100300 , SESSION max_statement_time = 0, \
+         SESSION max_session_mem_used = 9223372036854775807, SESSION idle_transaction_timeout = 0, \
          SESSION idle_readonly_transaction_timeout = 0, \
          SESSION idle_write_transaction_timeout = 0 */",
         lock_limit.as_secs()

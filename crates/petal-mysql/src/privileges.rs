@@ -10,6 +10,7 @@ use super::this_host::LocalMysql;
 use super::{load, schema, settle, trust};
 use petal_engine::Result;
 use petal_engine::server::own_files;
+use petal_engine::server::wait_monitor::{OLD_SNAPSHOT, OLD_SNAPSHOT_S};
 use petal_record::target::Privilege;
 
 /// Statements of a load about a table that is not there. A server looks first whether the user may. They
@@ -62,6 +63,36 @@ fn hourly_limits(client: &mut Client) -> Option<String> {
     let account: Vec<String> = client.query("SHOW CREATE USER CURRENT_USER()").unwrap_or_default();
     let (_, limits) = account.first()?.split_once(" WITH ")?;
     limits.contains("_PER_HOUR").then(|| limits.to_owned())
+}
+
+/// A connection with less memory may not send the rows of a load, nor a batch of UPDATEs.
+const MEMORY_MIN: u64 = 64 << 20;
+
+/// The server's limit of a connection's memory (MySQL), if it is low.
+fn memory_limit(client: &mut Client) -> Option<String> {
+    let sql = "SHOW GLOBAL VARIABLES WHERE (Variable_name = 'global_connection_memory_tracking' AND Value = 'ON') \
+               OR Variable_name = 'connection_memory_limit'";
+    let settings: Vec<(String, String)> = client.query(sql).unwrap_or_default();
+    let limit = settings.iter().find_map(|(_, value)| value.parse::<u64>().ok());
+    let low = limit.filter(|limit| *limit < MEMORY_MIN && settings.len() == 2)?;
+    Some(format!(
+        "connection_memory_limit={low}: set it to {MEMORY_MIN} or more, or GRANT CONNECTION_ADMIN ON *.* TO the \
+         user"
+    ))
+}
+
+/// The oldest transaction of others that is open for longer than usual work; None for a user without PROCESS.
+fn old_transaction(client: &mut Client) -> Option<String> {
+    let sql = format!(
+        "SELECT trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, trx_started, NOW()) AS seconds \
+         FROM information_schema.innodb_trx WHERE trx_mysql_thread_id <> CONNECTION_ID() \
+         HAVING seconds >= {OLD_SNAPSHOT_S} ORDER BY seconds DESC LIMIT 1"
+    );
+    let (id, seconds): (u64, u64) = client.query(&sql).ok()?.pop()?;
+    Some(match id {
+        0 => format!("a prepared transaction is open for {seconds} s: XA RECOVER shows it"),
+        id => format!("connection {id} is in a transaction for {seconds} s: end it (KILL {id})"),
+    })
 }
 
 fn privilege(what: &str, refused: Option<String>, without: &str) -> Privilege {
@@ -117,6 +148,18 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             hourly_limits(&mut client),
             "Sessions end as soon as the user has sent as many statements.",
         )
+    });
+    privileges.push(Privilege {
+        is_needed: true,
+        ..privilege(
+            "memory of a connection",
+            memory_limit(&mut client),
+            "The server ends connections of petal's that take more.",
+        )
+    });
+    privileges.push(Privilege {
+        is_needed: true,
+        ..privilege("no old snapshots", old_transaction(&mut client), OLD_SNAPSHOT)
     });
     let proof = format!("SELECT 1 FROM {PROOF_VIEW} LIMIT 1");
     privileges.push(Privilege {

@@ -8,7 +8,7 @@ use super::answer::Columns as _;
 use super::client::Client;
 use petal_engine::Result;
 use petal_engine::server::data_name::data_name;
-use petal_engine::server::wait_monitor::LockWait;
+use petal_engine::server::wait_monitor::{LockWait, OLD_SNAPSHOT_S};
 
 /// The SQLSTATE of a statement that waited for a lock for too long.
 pub const LOCK_TIMEOUT: &str = "55P03";
@@ -29,8 +29,8 @@ LEFT JOIN LATERAL (SELECT mode || ' on '
     AS waiting ON true
 ORDER BY activity.xact_start, blocker.pid";
 
-/// The oldest snapshot of another process, a prepared transaction (process 0) or a replication slot
-/// (negative), with the columns of [`LOCK_HOLDERS`].
+/// The oldest snapshot of another process in this database or of a standby, a prepared transaction (process 0) or a
+/// replication slot (negative), with the columns of [`LOCK_HOLDERS`]: all that keep rows of petal's tables.
 pub const SNAPSHOTS: &str = "\
 SELECT NULL::pg_catalog.text, held.pid, activity.usename::pg_catalog.text,
        activity.application_name, activity.state,
@@ -39,7 +39,9 @@ SELECT NULL::pg_catalog.text, held.pid, activity.usename::pg_catalog.text,
        activity.query
 FROM (SELECT pid, pg_catalog.age(backend_xmin) AS age FROM pg_catalog.pg_stat_activity
       WHERE backend_xmin IS NOT NULL AND pid <> pg_catalog.pg_backend_pid()
+      AND coalesce(datname = pg_catalog.current_database(), true)
       UNION ALL SELECT 0, pg_catalog.age(transaction) FROM pg_catalog.pg_prepared_xacts
+      WHERE database = pg_catalog.current_database()
       UNION ALL SELECT -1, pg_catalog.age(xmin) FROM pg_catalog.pg_replication_slots
       WHERE xmin IS NOT NULL) AS held
 LEFT JOIN pg_catalog.pg_stat_activity AS activity ON activity.pid = held.pid
@@ -79,6 +81,20 @@ AND EXISTS (SELECT 1 FROM pg_catalog.pg_locks AS held
     WHERE held.pid = activity.pid
     AND pg_catalog.starts_with(space.nspname::pg_catalog.text, $1))";
     client.ask("ending sessions", END, &[&data_name()]).map(drop)
+}
+
+/// Names the holder of a snapshot that is older than usual work, with the statement that ends it; None also if the
+/// role may not see it.
+pub fn old_snapshot(client: &mut Client) -> Option<String> {
+    let rows = client.query(SNAPSHOTS, &[]).ok()?;
+    let holder = blocker(rows.first()?).ok()?;
+    let is_old = holder.process <= 0 || holder.seconds? >= OLD_SNAPSHOT_S.into();
+    is_old.then(|| match holder.process {
+        ..0 => "drop a replication slot with an xmin that nobody uses, or start its standby (pg_replication_slots)"
+            .to_owned(),
+        0 => format!("{holder}: COMMIT PREPARED or ROLLBACK PREPARED ends it"),
+        process => format!("{holder}: SELECT pg_terminate_backend({process}) ends it"),
+    })
 }
 
 /// The holder of the oldest snapshot, in words.

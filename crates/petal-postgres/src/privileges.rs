@@ -9,10 +9,11 @@ use super::connect::{Endpoint, server_version, words};
 use super::load::MAY_CREATE;
 use super::this_host::LocalPostgres;
 use super::{
-    describe, long_work, plan, publications, rights, schema, servers, session_server, trust,
+    describe, locks, long_work, plan, publications, rights, schema, servers, session_server, trust,
 };
 use petal_engine::Result;
 use petal_engine::server::own_files;
+use petal_engine::server::wait_monitor::OLD_SNAPSHOT;
 use petal_record::target::Privilege;
 
 const READ_ONLY: &str =
@@ -58,6 +59,16 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             "The server does not count reads of petal's tables: PIOPS of reads is then the whole server's (16 and later), \
              or unknown.",
             "ALTER ROLE ... SET track_counts = on, by a superuser",
+        )
+    });
+    let holder = locks::old_snapshot(&mut client);
+    privileges.push(Privilege {
+        is_needed: true,
+        ..privilege(
+            "no old snapshots",
+            holder.is_none(),
+            OLD_SNAPSHOT,
+            holder.as_deref().unwrap_or_default(),
         )
     });
     let refused = rights::refused(&mut client, ["pg_stat_activity", "pg_stat_get_activity"])?;

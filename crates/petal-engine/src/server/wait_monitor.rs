@@ -9,6 +9,12 @@ use parking_lot::Mutex;
 use super::liveness::{AbortHandle, OneAtATime, TICK};
 use crate::Caller;
 
+/// A snapshot of others that is as old is no usual work, in seconds.
+pub const OLD_SNAPSHOT_S: u32 = 10;
+/// The effect of a snapshot that others hold, for `petal check`.
+pub const OLD_SNAPSHOT: &str = "The server keeps each row that is replaced meanwhile: UPDATEs make its files grow, and \
+     the figures of a run are then those of a larger set of data.";
+
 /// The server is asked about a wait of this length.
 const LOOK_AFTER: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
