@@ -9,7 +9,7 @@ use crate::engine_postgres::load;
 use crate::questions::first_screen;
 use crate::server_mysql;
 use crate::server_postgres::{Server, is_there};
-use crate::support::{ControlGroup, Ended, Running, Workplace, number, record, seconds_in};
+use crate::support::{ControlGroup, Ended, Running, Workplace, number, record, seconds_in, until};
 
 /// Waits until a second of the only run is written.
 fn until_second(work: &Workplace, run: &mut Running, seconds: usize) {
@@ -197,10 +197,7 @@ fn settings_of_mariadb_that_change_decide_durability() {
     let held = server.session("facts", update);
     let updates = ["run", "-s", "1", "--update-pct", "50", "--db", &url];
     let run = |more: &[&str]| work.petal([&updates[..], more].concat()).start();
-    let is_held = "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_rows_locked > 0";
-    while server.sql("", is_held)[0][0] == "0" {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    until("lock", || server.has_locked_rows());
     let mut settles = run(&["--run-time", "3"]);
     let flushes = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'FLUSH T%'";
     settles.until("it settles", || server.sql("", flushes)[0][0] != "0");

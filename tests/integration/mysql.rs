@@ -305,8 +305,7 @@ fn an_error_costs_one_operation_and_not_the_batch() {
     for side in [LoopSide::Server, LoopSide::Client] {
         let engine = open_with(&url, Settings { loop_side: Some(side), ..Settings::default() });
         let mut session = engine.connect(SEAT).unwrap();
-        let locks = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_rows_locked > 0";
-        let is_locked = || !server.sql("", locks).is_empty();
+        let is_locked = || server.has_locked_rows();
         // The server ends the session of the side before a moment after its client.
         until("the end of other locks", || !is_locked());
         let lock = "BEGIN; SELECT custid FROM petal1_cf1 WHERE custid = 500 FOR UPDATE";
