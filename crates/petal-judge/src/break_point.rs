@@ -1,7 +1,7 @@
 //! Finds the highest multiple of a replayed load that a platform holds, and its limit. A load is
 //! held if the run was whole, operations did not queue up, and the stated objective was met.
 
-use petal_host::numbers::{decimal, whole};
+use petal_host::numbers::{counted, decimal, whole};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
@@ -352,13 +352,30 @@ impl BreakPoint {
                 self.room_words()
             ),
         };
-        answer + &self.uneven_delivery().unwrap_or_default()
+        let struck_out = self.struck_out();
+        let verdict =
+            struck_out.map_or_else(String::new, |why| format!("not a storage test ({why}): "));
+        verdict + &answer + &self.uneven_delivery().unwrap_or_default()
     }
 
-    /// Returns whether one production fits; None if that was not tried or the runs cannot show it.
+    /// The findings that make held runs no storage test, each with its number of runs; None if all
+    /// are.
+    fn struck_out(&self) -> Option<String> {
+        let is_held = |step: &&LoadStep| self.holds.is_some_and(|holds| step.scale <= holds);
+        let seen = || self.steps.iter().filter(is_held).flat_map(|step| &step.seen);
+        let ids = crate::by_key(seen().filter_map(crate::not_storage).map(|id| (id, ())));
+        let parts = ids.iter().map(|(id, runs)| {
+            format!("{id} in {} of {}", runs.len(), counted(seen().count() as u64, "run"))
+        });
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        (!parts.is_empty()).then_some(parts)
+    }
+
+    /// Returns whether one production fits; None if that was not tried or the runs cannot show it, as
+    /// runs that a cache served.
     pub fn fits(&self) -> Option<bool> {
         match self.holds {
-            Some(holds) if holds >= 1.0 => Some(true),
+            Some(holds) if holds >= 1.0 => self.struck_out().is_none().then_some(true),
             _ => self.is_refuted.then_some(false),
         }
     }
@@ -383,6 +400,9 @@ impl BreakPoint {
             (Some(true), _) if self.fails.is_none() => "; it fits".to_owned(),
             (Some(true), _) => "; no room for more".to_owned(),
             (Some(false), _) => "; it does not fit".to_owned(),
+            (None, _) if self.struck_out().is_some() => {
+                "; whether the storage holds 1x is not known".to_owned()
+            }
             (None, _) => "; it is not known whether 1x is held".to_owned(),
         }
     }
@@ -399,6 +419,21 @@ mod tests {
     use super::*;
     use petal_record::fixture::{self, replay_sweep as swept};
     use petal_record::sweep::CellFailure;
+
+    #[test]
+    fn a_load_that_a_cache_holds_does_not_fit_the_storage() {
+        let mut cached = swept(&[(1.0, 1, 0), (2.0, 1, 0)]);
+        assert_eq!(of(&cached, None).unwrap().fits(), Some(true));
+        for run in &mut cached.runs {
+            fixture::read_through_page_cache(run);
+            (run.summary.served_by, run.summary.headline) = (None, None);
+            crate::conclude(run);
+        }
+        let found = of(&cached, None).unwrap();
+        let words = "not a storage test (cached-by-os in 2 of 2 runs): sustains 2x ";
+        assert!(found.line().starts_with(words), "{}", found.line());
+        assert_eq!(found.fits(), None);
+    }
 
     #[test]
     fn the_answer_is_bracketed_by_the_rounds() {
