@@ -226,8 +226,8 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
     let is_fixed = |side| !matched.iter().any(|cell| cell.is_repeated_by_figures(side));
     let wholes = metrics.iter().flat_map(later).filter(|(_, side)| is_fixed(*side));
     let is_result = |metric: &str| !metric::is_of_storage(metric);
-    let has_struck_out = matched.iter().any(|cell| struck_out(cell).is_some());
-    let wholes = wholes.filter(|(metric, _)| !has_struck_out || is_result(metric));
+    let struck_out_cells = matched.iter().filter(|cell| struck_out(cell).is_some()).count();
+    let wholes = wholes.filter(|(metric, _)| struck_out_cells == 0 || is_result(metric));
     let wholes = wholes.filter_map(|(metric, side)| whole::of(&matched, metric, side, is_paired));
     let wholes = wholes.collect();
     notes.extend(unmatched);
@@ -239,7 +239,7 @@ pub fn compare(sides: &[ComparedSide], rules: &Rules) -> Result<Comparison, Comp
     });
     Ok(Comparison {
         format: FORMAT.to_owned(),
-        verdict: verdict::of(&judged.collect::<Vec<_>>()),
+        verdict: verdict::of(&judged.collect::<Vec<_>>(), (struck_out_cells, matched.len())),
         sides: sides.iter().map(summary).collect(),
         effects: effects.iter().map(worth::FoundEffect::with_id).collect(),
         caveats: effects.iter().map(worth::FoundEffect::sentence).collect(),

@@ -760,6 +760,18 @@ fn processors_limit_the_runs_whose_verdict_says_so_and_the_others_are_compared()
     let first =
         "The sides test different things: old: storage; new: processors that others use, too.";
     assert!(words.starts_with(first) && wholes == 0, "{words}");
+    // Other cells are compared, and the verdict says how many are not.
+    let mut sides = [side("old", [Device; 4]), side("new", [SharedProcessors; 4])];
+    for side in &mut sides {
+        for seen in side.observations.clone() {
+            let mut other = seen;
+            other.factors[0].1 = "8".to_owned();
+            other.headline.as_mut().unwrap().verdict.tested = Device;
+            side.observations.push(other);
+        }
+    }
+    let words = compare(&sides, &Rules::default()).unwrap().verdict.unwrap().words;
+    assert!(words.ends_with(" times are not compared in 1 of 2 cells."), "{words}");
     let (words, _) = whole([SharedProcessors; 4], [SharedProcessors; 4]);
     let first =
         "Not a storage test: others' work on the processors limited every side: old (other-load";

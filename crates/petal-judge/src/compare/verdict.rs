@@ -81,8 +81,18 @@ pub(super) fn are_different<'a>(runs: impl Iterator<Item = &'a Observation>) -> 
 pub(super) const DIFFERENT_TESTS: &str = "different tests";
 
 /// None if all runs that were to read from storage did, or do not say, and are tests of one kind.
-pub(super) fn of(sides: &[ComparedSide]) -> Option<ComparisonVerdict> {
-    of_kinds(sides).or_else(|| of_caches(sides))
+/// `struck_out`: the number of cells without a comparison of storage, and of all.
+pub(super) fn of(sides: &[ComparedSide], struck_out: (usize, usize)) -> Option<ComparisonVerdict> {
+    let found = of_kinds(sides).or_else(|| of_caches(sides))?;
+    let (struck, all) = struck_out;
+    let words = match struck < all {
+        true => {
+            let others = format!(" not compared in {struck} of {all} cells.");
+            found.words.replace(" not compared.", &others)
+        }
+        false => found.words,
+    };
+    Some(ComparisonVerdict { words, ..found })
 }
 
 /// The verdict on sides that test different things.

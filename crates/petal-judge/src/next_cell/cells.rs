@@ -2,7 +2,7 @@
 
 use super::LineReading;
 use crate::by_key;
-use crate::verdict::not_storage;
+use crate::verdict::{OTHER_LOAD, not_storage};
 use petal_record::Run;
 use petal_record::observation::{Observation, metric};
 use petal_record::sweep::{CellRun, SweepCell, SweepPlan, Swept};
@@ -27,7 +27,9 @@ impl CellReading {
 
     pub fn of_run(cell: CellRun, run: &Run, design: &Design) -> Self {
         let seen = Observation::of_run("", Vec::new(), run);
-        if seen.why_unusable().is_some() || not_storage(&seen).is_some() {
+        // Others' work passes: a search that it ended would be of nobody's use.
+        let is_cached = not_storage(&seen).is_some_and(|finding| finding != OTHER_LOAD);
+        if seen.why_unusable().is_some() || is_cached {
             return Self::failed(cell);
         }
         let load = seen.metric(metric::PIOPS).or_else(|| seen.metric(metric::OPS));
