@@ -115,7 +115,7 @@ pub struct BreakPoint {
     /// The lowest scale that some round did not hold, and the lowest that no round held.
     pub fails: Option<f64>,
     pub fails_always: Option<f64>,
-    /// A run at 1x or less did not hold it.
+    /// A run at 1x or less did not hold it, and neither a cache nor others' work decided that.
     pub is_refuted: bool,
     /// The 95 % interval of the scale at which a round breaks; it includes step size and
     /// round-to-round variation. None if there are fewer than three rounds, or if a round held
@@ -179,7 +179,11 @@ pub fn of(swept: &Swept, objective: Option<&Objective>) -> Option<BreakPoint> {
             .copied()
             .reduce(f64::max)
             .filter(|_| failed.len() == rounds.len()),
-        is_refuted: runs.iter().any(|it| it.scale <= 1.0 && matches!(it.held, LoadHeld::No(_))),
+        is_refuted: runs.iter().any(|it| {
+            let seen = || Observation::of_run("", Vec::new(), it.run);
+            let is_failed = it.scale <= 1.0 && matches!(it.held, LoadHeld::No(_));
+            is_failed && crate::not_storage(&seen()).is_none()
+        }),
         interval: interval(&held, &failed),
         cause: first_failed.map(cause),
         rounds: rounds.len(),
@@ -433,6 +437,22 @@ mod tests {
         let words = "not a storage test (cached-by-os in 2 of 2 runs): sustains 2x ";
         assert!(found.line().starts_with(words), "{}", found.line());
         assert_eq!(found.fits(), None);
+    }
+
+    #[test]
+    fn others_work_refutes_no_fit() {
+        use petal_record::headline::Tested;
+        let mut failed = swept(&[(1.0, 1, 5000)]);
+        assert_eq!(of(&failed, None).unwrap().fits(), Some(false));
+        for run in &mut failed.runs {
+            crate::conclude(run);
+            let headline = run.summary.headline.as_mut().unwrap();
+            headline.verdict.tested = Tested::SharedProcessors;
+            (headline.verdict.asked_for, headline.limited_by.shared_with) = Default::default();
+        }
+        let found = of(&failed, None).unwrap();
+        assert_eq!(found.fits(), None);
+        assert!(found.line().contains("the lowest tested; limited by: "), "{}", found.line());
     }
 
     #[test]
