@@ -94,7 +94,7 @@ fn hold(server: &Server, limits: &[Limit]) -> Vec<(String, Effect)> {
 
 /// Settings of a whole server, each on a server of its own: at its start, or later; with the words of
 /// `petal check`.
-const OF_SERVERS: [(&str, &[&str], &str, &str); 6] = [
+const OF_SERVERS: [(&str, &[&str], &str, &str); 7] = [
     // Managed services log every row, and keep SUPER to themselves.
     ("managed", &["log-bin", "binlog-format=ROW"], "", "SUPER"),
     ("binlog_format=STATEMENT", &["log-bin", "binlog-format=STATEMENT"], "", "BINLOG_FORMAT"),
@@ -109,6 +109,12 @@ const OF_SERVERS: [(&str, &[&str], &str, &str); 6] = [
         &[],
         "SET GLOBAL max_allowed_packet = 262144",
         "max_allowed_packet",
+    ),
+    (
+        "max_prepared_stmt_count=0",
+        &[],
+        "SET GLOBAL max_prepared_stmt_count = 0",
+        "max_prepared_stmt_count",
     ),
     ("read_only=ON", &["read-only=ON"], "", "--read-only"),
     ("transaction_read_only=ON", &[], "SET GLOBAL {read_only} = ON", "READ ONLY transaction"),

@@ -81,6 +81,21 @@ fn memory_limit(client: &mut Client) -> Option<String> {
     ))
 }
 
+/// Prepared statements that a load or a run of some sessions takes, with room for others'.
+const PREPARED_MIN: u64 = 100;
+
+/// The server's limit of prepared statements, if few are left.
+fn prepared_limit(client: &mut Client) -> Option<String> {
+    let limit: u64 = client.query_one("SELECT @@global.max_prepared_stmt_count").ok()?;
+    let in_use = "SHOW GLOBAL STATUS LIKE 'Prepared_stmt_count'";
+    let (_, in_use): (String, u64) = client.query_one(in_use).ok()?;
+    (limit.saturating_sub(in_use) < PREPARED_MIN).then(|| {
+        format!(
+            "max_prepared_stmt_count={limit}, and {in_use} are in use: SET GLOBAL max_prepared_stmt_count = 16382"
+        )
+    })
+}
+
 /// The oldest transaction of others that is open for longer than usual work; None for a user without PROCESS.
 fn old_transaction(client: &mut Client) -> Option<String> {
     let sql = format!(
@@ -155,6 +170,14 @@ pub fn privileges(endpoint: &Endpoint, schemas: &[u32]) -> Result<Vec<Privilege>
             "memory of a connection",
             memory_limit(&mut client),
             "The server ends connections of petal's that take more.",
+        )
+    });
+    privileges.push(Privilege {
+        is_needed: true,
+        ..privilege(
+            "prepared statements",
+            prepared_limit(&mut client),
+            "A load and each session of a run prepare a few.",
         )
     });
     privileges.push(Privilege {
