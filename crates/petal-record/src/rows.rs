@@ -446,6 +446,25 @@ mod tests {
         assert!(86_400 - ends.last().unwrap() <= 432);
     }
 
+    /// As a run keeps them until its end.
+    #[test]
+    fn a_day_of_seconds_takes_less_than_30_mb() {
+        let mut rows = RowList::default();
+        let minute = fixture::timeline(60);
+        for at in 0..86_400_u32 {
+            let second = minute[at as usize % 60].clone();
+            rows.push(Second { from_s: f64::from(at), ..second }, None);
+        }
+        let size = |row: &Second| {
+            let latencies = row.latency_us.iter();
+            let named = latencies.map(|(name, latency)| name.len() + size_of_val(latency) + 32);
+            size_of_val(row) + size_of_val(&*row.joined) + named.sum::<usize>()
+        };
+        let [whole, open] = rows.rows_and_open();
+        let bytes: usize = whole.iter().chain(open).map(size).sum();
+        assert!((1_000_000..30_000_000).contains(&bytes), "{bytes} bytes");
+    }
+
     #[test]
     fn the_bounds_are_those_of_samples_that_come_late() {
         let (mut exact, mut late) = (RowBounds::default(), RowBounds::default());
