@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::estimate::{mean, median, t_p_value};
+use crate::estimate::{Uncertain, mean, median};
 use crate::seeded_rng::SeededRng;
 use crate::spread::PooledSpread;
 
@@ -123,8 +123,9 @@ fn drop_needless(values: &[f64], mut found: Vec<usize>) -> Vec<usize> {
         let Some(spread) = PooledSpread::pooled(&spreads) else { return found };
         let p = |at: usize| {
             let (a, b) = (&levels[at], &levels[at + 1]);
-            let error = spread.variance * (1.0 / a.len() as f64 + 1.0 / b.len() as f64);
-            t_p_value((mean(b)? - mean(a)?) / error.sqrt(), spread.freedom)
+            let squared = spread.variance * (1.0 / a.len() as f64 + 1.0 / b.len() as f64);
+            let (mid, error) = (mean(b)? - mean(a)?, squared.sqrt());
+            Uncertain { mid, error, freedom: spread.freedom }.p()
         };
         let known = (0..found.len()).filter_map(|at| Some((p(at)?, at)));
         match known.max_by(|a, b| a.0.total_cmp(&b.0)) {

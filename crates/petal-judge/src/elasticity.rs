@@ -9,7 +9,7 @@ use petal_record::waterfall::Waterfall;
 use serde_json::json;
 
 use super::residence;
-use crate::estimate::{CONFIDENCE, deviation, mean, t_quantile};
+use crate::estimate::{Uncertain, deviation, mean};
 
 /// Rounds that an interval needs.
 const ROUNDS_MIN: usize = 4;
@@ -26,9 +26,8 @@ pub(super) fn of(run: &Run) -> Vec<Elasticity> {
         .map(|change| {
             let found = ratio(made, change.of).filter(|_| change.factor.ln().abs() > FACTOR_MIN);
             let over = |ratio: f64| ratio.ln() / change.factor.ln();
-            let interval = found.map(|(ratio, half)| {
-                let least = f64::MIN_POSITIVE;
-                let both = [over((ratio - half).max(least)), over((ratio + half).max(least))];
+            let interval = found.and_then(Uncertain::interval).map(|(low, high)| {
+                let both = [low, high].map(|end| over(end.max(f64::MIN_POSITIVE)));
                 (both[0].min(both[1]), both[0].max(both[1]))
             });
             let is_changed = change.factor.ln().abs() > FACTOR_MIN;
@@ -40,7 +39,7 @@ pub(super) fn of(run: &Run) -> Vec<Elasticity> {
                 of: change.of,
                 words: change.words.clone(),
                 factor: change.factor,
-                elasticity: found.map(|(ratio, _)| over(ratio)),
+                elasticity: found.map(|ratio| over(ratio.mid)),
                 interval,
                 why_unknown: found.is_none().then_some(why),
             }
@@ -48,9 +47,8 @@ pub(super) fn of(run: &Run) -> Vec<Elasticity> {
         .collect()
 }
 
-/// The throughput with a change over the one without, and half of its 95 % interval: the ratio of
-/// the sums, with the residuals of the rounds (Cochran 1977, section 6.4).
-fn ratio(made: &ExperimentsMade, of: ChangedResource) -> Option<(f64, f64)> {
+/// The throughput with a change over the one without: the ratio of the sums, with the residuals of the rounds (Cochran 1977, section 6.4).
+fn ratio(made: &ExperimentsMade, of: ChangedResource) -> Option<Uncertain> {
     let rounds = made.slots.chunks_exact(made.slots_per_round.max(1) as usize);
     let of_round = |round: &[ExperimentSlot], change: Option<ChangedResource>| {
         let slots = round.iter().filter(|slot| slot.change == change);
@@ -67,7 +65,7 @@ fn ratio(made: &ExperimentsMade, of: ChangedResource) -> Option<(f64, f64)> {
     let residuals: Vec<f64> = both.iter().map(|two| two.0 - ratio * two.1).collect();
     let rounds = both.len() as f64;
     let error = deviation(&residuals)? / (plain / rounds) / rounds.sqrt();
-    Some((ratio, t_quantile(CONFIDENCE, rounds - 1.0)? * error))
+    Some(Uncertain { mid: ratio, error, freedom: rounds - 1.0 })
 }
 
 /// Names the resource that an experiment proved to limit the run. A limit that the run's counts

@@ -26,6 +26,61 @@ const RESAMPLES: usize = 10_000;
 /// Fixed, so that a report says the same each time it is made.
 const BOOTSTRAP_SEED: u64 = 0x0070_6574_616c;
 
+/// A figure with its standard error, and the degrees of freedom of that. All intervals and tests by t are
+/// made here.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Uncertain {
+    pub mid: f64,
+    pub error: f64,
+    pub freedom: f64,
+}
+
+impl Uncertain {
+    /// The mean of values. None under two.
+    pub fn mean_of(values: &[f64]) -> Option<Self> {
+        let count = values.len() as f64;
+        let error = deviation(values)? / count.sqrt();
+        Some(Self { mid: mean(values)?, error, freedom: count - 1.0 })
+    }
+
+    /// The figure that has this 95 % interval.
+    pub fn of_interval((low, high): (f64, f64), freedom: f64) -> Option<Self> {
+        let half = (high - low) / 2.0;
+        let error = half / t_quantile(CONFIDENCE, freedom)?;
+        Some(Self { mid: low.midpoint(high), error, freedom })
+    }
+
+    /// The same figure in another unit.
+    pub fn times(self, factor: f64) -> Self {
+        Self { mid: self.mid * factor, error: self.error * factor.abs(), ..self }
+    }
+
+    /// Half the width of the 95 % interval.
+    pub fn half_width(self) -> Option<f64> {
+        self.half_width_at(CONFIDENCE)
+    }
+
+    /// Half the width of the interval at this level.
+    pub fn half_width_at(self, confidence: f64) -> Option<f64> {
+        Some(t_quantile(confidence, self.freedom)? * self.error)
+    }
+
+    /// The 95 % interval.
+    pub fn interval(self) -> Option<(f64, f64)> {
+        self.half_width().map(|half| (self.mid - half, self.mid + half))
+    }
+
+    /// The two-sided p value of a difference from zero; None if that is not a number.
+    pub fn p(self) -> Option<f64> {
+        t_p_value(self.t(), self.freedom)
+    }
+
+    /// Student's t of a difference from zero.
+    pub fn t(self) -> f64 {
+        self.mid / self.error
+    }
+}
+
 /// The repeats of one figure of one cell.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Estimate {
@@ -46,10 +101,8 @@ impl Estimate {
     pub fn of(values: Vec<f64>) -> Option<Self> {
         let mean = mean(&values)?;
         let deviation = deviation(&values);
-        let half_width = deviation.filter(|_| values.len() >= REPEATS_MIN).and_then(|deviation| {
-            let t = t_quantile(CONFIDENCE, values.len() as f64 - 1.0)?;
-            Some(t * deviation / (values.len() as f64).sqrt())
-        });
+        let known = Uncertain::mean_of(&values).filter(|_| values.len() >= REPEATS_MIN);
+        let half_width = known.and_then(Uncertain::half_width);
         let interval = half_width.map(|half| (mean - half, mean + half));
         Some(Self { values, mean, deviation, half_width, interval })
     }
@@ -135,7 +188,7 @@ pub fn t_quantile(confidence: f64, freedom: f64) -> Option<f64> {
 }
 
 /// The two-sided p value of a t statistic; None if that is not a number.
-pub fn t_p_value(t: f64, freedom: f64) -> Option<f64> {
+fn t_p_value(t: f64, freedom: f64) -> Option<f64> {
     let distribution = StudentsT::new(0.0, 1.0, freedom).ok().filter(|_| !t.is_nan())?;
     Some((2.0 * distribution.cdf(-t.abs())).min(1.0))
 }

@@ -11,7 +11,7 @@ use petal_record::interference::{
 };
 use petal_record::target::IoEvents;
 
-use super::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_quantile};
+use super::estimate::{CONFIDENCE, REPEATS_MIN, Uncertain, mean};
 use super::judgement::{FindingParts as _, Judgement, NoFinding, clear_if, error, known, warning};
 use super::significance::{holm, is_significant, paired};
 
@@ -45,10 +45,8 @@ pub(super) fn of(run: &Run) -> Option<Vec<NeighbourPrice>> {
 
 /// The smallest difference that the first of so many tests finds, by the width of its interval.
 fn smallest((low, high): (f64, f64), pairs: usize, tests: f64) -> Option<f64> {
-    let freedom = pairs as f64 - 1.0;
-    let alone = t_quantile(CONFIDENCE, freedom)?;
-    let first = t_quantile(1.0 - (1.0 - CONFIDENCE) / tests, freedom)?;
-    Some(((high.ln_1p() - low.ln_1p()) / 2.0 * first / alone).exp_m1())
+    let known = Uncertain::of_interval((low.ln_1p(), high.ln_1p()), pairs as f64 - 1.0)?;
+    Some(known.half_width_at(1.0 - (1.0 - CONFIDENCE) / tests)?.exp_m1())
 }
 
 /// Pairs of slots of a round: without a neighbour, and with this one.

@@ -11,7 +11,7 @@
 use serde::Serialize;
 
 use super::estimate::{
-    CONFIDENCE, Estimate, REPEATS_MIN, anytime_half_width, deviation, mean, t_p_value, t_quantile,
+    CONFIDENCE, Estimate, REPEATS_MIN, Uncertain, anytime_half_width, deviation, mean,
 };
 use petal_settings::limit::{ChangeLimit, ForbiddenSide};
 
@@ -90,44 +90,20 @@ pub struct Welch {
     pub p: f64,
 }
 
-/// Mean, its squared standard error and its degrees of freedom.
-#[derive(Clone, Copy)]
-struct MeanEstimate {
-    mean: f64,
-    error_squared: f64,
-    freedom: f64,
-}
-
-impl MeanEstimate {
-    fn of(values: &[f64]) -> Option<Self> {
-        let count = values.len() as f64;
-        Some(Self {
-            mean: mean(values)?,
-            error_squared: deviation(values)?.powi(2) / count,
-            freedom: count - 1.0,
-        })
-    }
-
-    fn times(self, factor: f64) -> Self {
-        let error_squared = self.error_squared * factor * factor;
-        Self { mean: self.mean * factor, error_squared, ..self }
-    }
-}
-
-fn welch_of(a: MeanEstimate, b: MeanEstimate) -> Option<Welch> {
-    let error_squared = a.error_squared + b.error_squared;
-    if error_squared <= 0.0 {
+fn welch_of(a: Uncertain, b: Uncertain) -> Option<Welch> {
+    let error = a.error.hypot(b.error);
+    if error <= 0.0 {
         return None;
     }
-    let part = |sample: MeanEstimate| sample.error_squared.powi(2) / sample.freedom;
-    let freedom = error_squared.powi(2) / (part(a) + part(b));
-    let t = (b.mean - a.mean) / error_squared.sqrt();
-    Some(Welch { t, freedom, p: t_p_value(t, freedom)? })
+    let part = |sample: Uncertain| sample.error.powi(4) / sample.freedom;
+    let freedom = error.powi(4) / (part(a) + part(b));
+    let difference = Uncertain { mid: b.mid - a.mid, error, freedom };
+    Some(Welch { t: difference.t(), freedom, p: difference.p()? })
 }
 
 /// Welch's test of b against a; None under two values a side, or if neither side varies.
 pub fn welch(a: &[f64], b: &[f64]) -> Option<Welch> {
-    welch_of(MeanEstimate::of(a)?, MeanEstimate::of(b)?)
+    welch_of(Uncertain::mean_of(a)?, Uncertain::mean_of(b)?)
 }
 
 /// The difference of two sides that ran one after the other. None without values, or against a
@@ -141,7 +117,7 @@ pub fn sequential(a: &[f64], b: &[f64]) -> Option<Difference> {
     if a.len() < REPEATS_MIN || b.len() < REPEATS_MIN {
         return without(TOO_FEW);
     }
-    let (Some(a), Some(b)) = (MeanEstimate::of(a), MeanEstimate::of(b)) else {
+    let (Some(a), Some(b)) = (Uncertain::mean_of(a), Uncertain::mean_of(b)) else {
         return without("no spread");
     };
     let Some(test) = welch_of(a, b) else {
@@ -212,10 +188,10 @@ fn p_apart(a: &[f64], b: &[f64]) -> f64 {
 
 /// The ratio b/a, from its estimate in one direction, at which the test of `b = ratio a` begins to
 /// be significant.
-fn ratio_bound(a: MeanEstimate, b: MeanEstimate, direction: f64) -> Option<f64> {
+fn ratio_bound(a: Uncertain, b: Uncertain, direction: f64) -> Option<f64> {
     let is_refused = |ratio: f64| welch_of(a.times(ratio), b).is_some_and(|test| test.p < LEVEL);
-    let ratio = b.mean / a.mean;
-    let error = (b.error_squared + ratio * ratio * a.error_squared).sqrt() / a.mean;
+    let ratio = b.mid / a.mid;
+    let error = b.error.hypot(ratio * a.error) / a.mid;
     let step = |doublings: u32| ratio + direction * error * f64::from(1_u32 << doublings);
     let outside = (0..DOUBLINGS_MAX).map(step).find(|&ratio| is_refused(ratio))?;
     let (mut inside, mut outside) = (ratio, outside);
@@ -252,14 +228,14 @@ pub fn paired(rounds: &[(f64, f64)]) -> Option<Difference> {
             "fewer than three rounds; three or more make it known (--repeats 3)",
         );
     }
-    let Some(deviation) = logarithms.deviation.filter(|&deviation| deviation > 0.0) else {
+    let known = Uncertain::mean_of(&logarithms.values).filter(|known| known.error > 0.0);
+    let Some(known) = known else {
         return without(share, NO_SPREAD);
     };
-    let count = rounds.len() as f64;
     Some(Difference {
         share,
         interval: logarithms.interval.map(|(low, high)| (low.exp_m1(), high.exp_m1())),
-        p: t_p_value(logarithms.mean / (deviation / count.sqrt()), count - 1.0),
+        p: known.p(),
         method: Method::Paired,
         unknown: None,
     })
@@ -282,17 +258,17 @@ pub fn p_of_limit(
             (mean(b)? - mean(&scaled)?, p_apart(&scaled, b))
         }
         None => {
-            let scaled = MeanEstimate::of(a)?.times(1.0 + limit.share);
-            let test = welch_of(scaled, MeanEstimate::of(b)?)?;
+            let scaled = Uncertain::mean_of(a)?.times(1.0 + limit.share);
+            let test = welch_of(scaled, Uncertain::mean_of(b)?)?;
             (test.t, test.p)
         }
         // The interval holds the error of the rounds' mean logarithm.
         Some(rounds) => {
             let (low, high) = difference.interval?;
-            let freedom = rounds as f64 - 1.0;
-            let error = (high.ln_1p() - low.ln_1p()) / 2.0 / t_quantile(CONFIDENCE, freedom)?;
-            let t = (difference.share.ln_1p() - limit.share.ln_1p()) / error;
-            (t, t_p_value(t, freedom)?)
+            let known = Uncertain::of_interval((low.ln_1p(), high.ln_1p()), rounds as f64 - 1.0)?;
+            let mid = difference.share.ln_1p() - limit.share.ln_1p();
+            let past = Uncertain { mid, ..known };
+            (past.t(), past.p()?)
         }
     };
     let is_past = match limit.side {

@@ -17,7 +17,7 @@ use super::{
     CompareError, ComparedSide, ComparisonVerdict, ContextDifference, Figures, cells, figures,
     metrics, notes,
 };
-use crate::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_p_value, t_quantile};
+use crate::estimate::{REPEATS_MIN, Uncertain, mean};
 use crate::spread::PooledSpread;
 use crate::verdict::not_storage;
 use crate::{by_key, change_points, significance};
@@ -422,10 +422,12 @@ fn between(before: &[f64], after: &[f64], spread: Option<PooledSpread>) -> Optio
     let base = mean(before).filter(|base| *base != 0.0)?;
     let share = (mean(after)? - base) / base.abs();
     let means = 1.0 / before.len() as f64 + 1.0 / after.len() as f64;
-    let error = spread.map(|spread| ((spread.variance * means).sqrt(), spread.freedom));
-    let reach = error.and_then(|(error, freedom)| Some(error * t_quantile(CONFIDENCE, freedom)?));
-    let p = error.and_then(|(error, freedom)| t_p_value(share / error, freedom));
-    Some(Shift { share, interval: reach.map(|reach| (share - reach, share + reach)), p })
+    let known = spread.map(|spread| {
+        let error = (spread.variance * means).sqrt();
+        Uncertain { mid: share, error, freedom: spread.freedom }
+    });
+    let (interval, p) = (known.and_then(Uncertain::interval), known.and_then(Uncertain::p));
+    Some(Shift { share, interval, p })
 }
 
 /// The straight line through the means, by least squares: its rise from the first to the last, as a
@@ -445,10 +447,9 @@ fn trend(means: &[f64]) -> Option<(Shift, f64)> {
     let begin = base - slope * middle;
     let per_slope = (n - 1.0) / begin.abs();
     let share = Some(slope * per_slope).filter(|share| share.is_finite())?;
-    let reach = t_quantile(CONFIDENCE, n - 2.0).map(|t| t * error * per_slope.abs());
-    let p = (error > 0.0).then(|| t_p_value(slope / error, n - 2.0)).flatten();
-    let interval = reach.map(|reach| (share - reach, share + reach));
-    Some((Shift { share, interval, p }, left))
+    let known = Uncertain { mid: share, error: error * per_slope, freedom: n - 2.0 };
+    let p = known.p().filter(|_| error > 0.0);
+    Some((Shift { share, interval: known.interval(), p }, left))
 }
 
 /// The squares of values around their mean.

@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::{ComparedFigure, cells, rounds};
-use crate::estimate::{CONFIDENCE, REPEATS_MIN, deviation, mean, t_p_value, t_quantile};
+use crate::estimate::{REPEATS_MIN, Uncertain, deviation, mean};
 use crate::spread::{self, PooledSpread};
 
 /// Cells whose repeats vary alike share one variance. The test for it is strict, because cells that
@@ -91,14 +91,14 @@ pub(super) fn of(
     let changes: Option<Vec<f64>> = known.iter().map(Logarithms::change).collect();
     let change = changes.filter(|changes| changes.len() >= 2).and_then(|all| mean(&all))?;
     let (error, freedom, is_pooled) = error(&known)?;
-    let reach = t_quantile(CONFIDENCE, freedom).map(|t| t * error);
+    let known_change = Uncertain { mid: change, error, freedom };
     Some(WholeChange {
         metric: metric.to_owned(),
         side,
         cells: known.len(),
         share: change.exp_m1(),
-        interval: reach.map(|reach| ((change - reach).exp_m1(), (change + reach).exp_m1())),
-        p: t_p_value(change / error, freedom),
+        interval: known_change.interval().map(|(low, high)| (low.exp_m1(), high.exp_m1())),
+        p: known_change.p(),
         is_pooled,
     })
 }

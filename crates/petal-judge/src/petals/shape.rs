@@ -11,7 +11,7 @@ use super::rising::{self, Mean};
 use super::{
     AfterPeak, BendBack, BeyondKnee, Estimate, Limit, Noise, PetalLine, Plateau, Point, RateLimit,
 };
-use crate::estimate::{CONFIDENCE, REPEATS_MIN, mean, t_quantile};
+use crate::estimate::{CONFIDENCE, REPEATS_MIN, Uncertain, mean};
 use crate::significance::{self, welch};
 use crate::spread::{self, PooledSpread};
 use petal_record::headline::AskedFor;
@@ -219,10 +219,11 @@ impl<'a> LineNoise<'a> {
         let peak = &self.known[self.peak];
         let both = [peak, point];
         let others = (self.known.len() as f64 - 1.0).max(1.0);
-        let t = |freedom| t_quantile(1.0 - 2.0 * (1.0 - CONFIDENCE) / others, freedom);
         if self.is_alike {
             let means: f64 = both.iter().map(|one| 1.0 / one.logarithms.len() as f64).sum();
-            let reach = t(self.spread.freedom).map(|t| t * (self.spread.variance * means).sqrt());
+            let (error, freedom) = ((self.spread.variance * means).sqrt(), self.spread.freedom);
+            let known = Uncertain { mid: 0.0, error, freedom };
+            let reach = known.half_width_at(1.0 - 2.0 * (1.0 - CONFIDENCE) / others);
             return reach.map_or(1.0, |reach| -(-reach).exp_m1());
         }
         let halves: Option<Vec<f64>> = both.iter().map(|one| one.piops.half_width).collect();
