@@ -148,10 +148,23 @@ impl TimeBuckets {
     }
 
     pub fn plus(&self, other: &Self) -> Self {
-        let mut sum: BTreeMap<u64, u64> = self.buckets.iter().copied().collect();
-        other.buckets.iter().for_each(|(ns, count)| *sum.entry(*ns).or_default() += count);
-        let total_ns = self.total_ns.saturating_add(other.total_ns);
-        Self { total_ns, buckets: sum.into_iter().collect() }
+        let (mut ours, mut theirs) = (self.buckets.as_slice(), other.buckets.as_slice());
+        let mut buckets = Vec::with_capacity(ours.len().max(theirs.len()));
+        // Both ascend.
+        while let (Some(&(ns, count)), Some(&(other_ns, other_count))) =
+            (ours.first(), theirs.first())
+        {
+            let is_ours = ns <= other_ns;
+            let is_theirs = other_ns <= ns;
+            let sum = if is_ours { count } else { 0 } + if is_theirs { other_count } else { 0 };
+            buckets.push((ns.min(other_ns), sum));
+            ours = &ours[usize::from(is_ours)..];
+            theirs = &theirs[usize::from(is_theirs)..];
+        }
+        buckets.extend_from_slice(ours);
+        buckets.extend_from_slice(theirs);
+        buckets.shrink_to_fit();
+        Self { total_ns: self.total_ns.saturating_add(other.total_ns), buckets }
     }
 
     /// None if a bucket fell.
@@ -264,6 +277,17 @@ pub(super) mod tests {
             let text = format!(r#"{{"total_ns":1,"buckets":"{wrong}"}}"#);
             let read: Result<TimeBuckets, _> = serde_json::from_str(&text);
             assert!(read.is_err(), "{wrong}: {read:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_sum_has_all_times_of_both(
+            first in prop::collection::vec(0u64..1_000_000, 0..50),
+            second in prop::collection::vec(0u64..1_000_000, 0..50),
+        ) {
+            let both = [first.clone(), second.clone()].concat();
+            prop_assert_eq!(counted(&first).plus(&counted(&second)), counted(&both));
         }
     }
 
