@@ -115,6 +115,57 @@ fn settings_of_postgres_that_change_in_the_run_are_named_and_decide_durability()
     sweeps_leave_settings_of_others(&work, &server);
 }
 
+/// Its tables are a part of the run's world: their trace in the log, and others' code on them.
+#[test]
+fn tables_of_postgres_that_change_in_the_run_are_named_and_decide_durability() {
+    if !is_there() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let url = server.url("facts");
+    load(&url, 1);
+    let mut client = server.client("facts");
+    let work = Workplace::new();
+    let unlogged = "ALTER TABLE petal1.cf1 SET UNLOGGED";
+    let shown = changed_in_run(&work, &url, || client.batch_execute(unlogged).unwrap());
+    assert!(first_screen(&shown, 12).contains(" invalid (settings-changed) "), "{shown}");
+    let message = finding(&work, "settings-changed");
+    let named = "petal's tables changed during the run: petal1.cf1: logged -> UNLOGGED ";
+    assert!(message.contains(named), "{message}");
+    assert!(finding(&work, "not-durable").contains("petal1.cf1 is UNLOGGED"));
+    // Before a run it is not durable, and the limit is no storage's.
+    client
+        .batch_execute(
+            "CREATE FUNCTION rests() RETURNS trigger LANGUAGE plpgsql AS \
+             'BEGIN PERFORM pg_sleep(0.05); RETURN NEW; END'; \
+             CREATE TRIGGER slow BEFORE UPDATE ON petal1.cf1 FOR EACH STATEMENT EXECUTE FUNCTION rests()",
+        )
+        .unwrap();
+    let shown = run_during(&work, &url, || {}).exited(0).stdout;
+    assert_eq!(durable(&work.runs().pop().unwrap())["durable"], false);
+    assert!(shown.contains("valid test of waits in the database, not of the storage"), "{shown}");
+    assert!(shown.contains("PgSleep"), "{shown}");
+}
+
+/// A trigger that was made in the run is others' code in its figures.
+#[test]
+fn a_trigger_that_is_made_in_the_run_of_mariadb_makes_it_invalid() {
+    if server_mysql::mariadb().is_none() {
+        return;
+    }
+    let server = server_mysql::Server::start(&[]);
+    let url = server.url("facts");
+    let work = Workplace::new();
+    let size = ["--scale", "1024", "--scan-table-sz", "0", "--db", &url];
+    work.petal([&["setup", "-s", "1"], &size[..]].concat()).exits(0);
+    let trigger =
+        "CREATE TRIGGER slow BEFORE UPDATE ON petal1_cf1 FOR EACH ROW SET NEW.c2 = NEW.c2";
+    let shown = changed_in_run(&work, &url, || drop(server.sql("facts", trigger)));
+    assert!(first_screen(&shown, 12).contains(" invalid (settings-changed) "), "{shown}");
+    let message = finding(&work, "settings-changed");
+    assert!(message.contains("petal1_cf1 has trigger slow"), "{message}");
+}
+
 /// From its description of the server on each change is the run's own: settling may take minutes.
 #[test]
 fn a_setting_that_changes_while_the_run_settles_is_named_and_decides_durability() {

@@ -239,9 +239,9 @@ pub trait Server: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Settings and starts of the servers of a run, as they are now. Empty if petal can only describe
+    /// Settings and starts of the servers of a run, and the kinds of its tables, as they are now. Empty if petal can only describe
     /// the target again.
-    fn settings_now(&self) -> Result<ServerFacts> {
+    fn settings_now(&self, _schemas: u32) -> Result<ServerFacts> {
         Ok(ServerFacts::default())
     }
 

@@ -24,6 +24,8 @@ pub enum FactKind {
     Start,
     /// A setting of a server.
     Setting,
+    /// The kind of a table of petal's, and code on it.
+    Table,
     /// A limit of a control group, or the processors that a process may use.
     Limit,
     /// A setting of the host's kernel or of a device.

@@ -40,11 +40,17 @@ fn evidence(changes: &[&FactChange]) -> Value {
 pub(super) fn settings(run: &Run) -> Judgement {
     let is_stated = |change: &FactChange| {
         let name = change.name.rsplit(": ").next().unwrap_or_default();
-        run.details.target.settings.iter().any(|(stated, _)| stated == name)
+        change.kind == FactKind::Table
+            || run.details.target.settings.iter().any(|(stated, _)| stated == name)
     };
-    let mut all = changes(run, |change| change.kind == FactKind::Setting)?;
+    let is_meant = |kind| matches!(kind, FactKind::Setting | FactKind::Table);
+    let mut all = changes(run, |change| is_meant(change.kind))?;
     all.sort_by_key(|change| !is_stated(change));
-    let words = format!("settings of the server changed during the run: {}", in_words(&all));
+    let what = match all.iter().any(|change| change.kind == FactKind::Table) {
+        true => "petal's tables",
+        false => "settings of the server",
+    };
+    let words = format!("{what} changed during the run: {}", in_words(&all));
     let figures = evidence(&all);
     match all.first().is_some_and(|first| is_stated(first)) {
         true => warning(

@@ -50,7 +50,7 @@ impl Uncertain {
         Some(Self { mid: low.midpoint(high), error, freedom })
     }
 
-    /// The same figure in another unit.
+    /// Another unit has it so many times larger.
     pub fn times(self, factor: f64) -> Self {
         Self { mid: self.mid * factor, error: self.error * factor.abs(), ..self }
     }

@@ -404,7 +404,7 @@ impl Server for Mysql {
         self.servers.of_sessions().iter().map(of_one).collect()
     }
 
-    fn settings_now(&self) -> Result<ServerFacts> {
+    fn settings_now(&self, _schemas: u32) -> Result<ServerFacts> {
         let mut all = ServerFacts::default();
         for reader in &self.counters {
             let of_one = reader.ask(facts::of_server)?;

@@ -92,6 +92,7 @@ pub fn describe(
     // Until 15 the checkpointer counts the writes of sessions when its queue is half full. The queue
     // has a place for each block of the cache.
     let counts_late = server_version(&mut client)? < 160_000;
+    let tables = facts::tables(&mut client, metas.len() as u32)?;
     let details = TargetDetails {
         local: !data.is_empty(),
         host_unseen,
@@ -104,7 +105,7 @@ pub fn describe(
         clock_resolution_ns: clock_resolution_ns(shared.loop_side),
         plan: plan::check(&mut client, metas.iter().map(|meta| meta.schema), shared.prefetch)?,
         compression_ratio: first.compression_ratio(first.column_bytes()),
-        durability: Some(facts::durability(&settings)),
+        durability: Some(facts::durability(&settings, &tables)),
         io_events: IoEvents {
             read: READ_EVENT.to_owned(),
             write: WRITE_EVENT.to_owned(),

@@ -487,11 +487,11 @@ impl Server for Postgres {
         self.servers.of_sessions().iter().map(of_one).collect()
     }
 
-    fn settings_now(&self) -> Result<ServerFacts> {
+    fn settings_now(&self, schemas: u32) -> Result<ServerFacts> {
         let counted = self.counters.iter().take(self.counted()?);
         let mut all = ServerFacts::default();
-        for (server, of_one) in
-            counted.map(|reader| (reader.server(), reader.ask(facts::of_server)))
+        for (server, of_one) in counted
+            .map(|reader| (reader.server(), reader.ask(|client| facts::of_server(client, schemas))))
         {
             all.add(if self.servers.all.len() > 1 { server } else { "" }, of_one?);
         }

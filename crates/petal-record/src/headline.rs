@@ -176,6 +176,8 @@ pub enum Tested {
     Replica,
     /// Locks and latches inside the database.
     Locks,
+    /// Waits inside the database for something else, such as a timer.
+    Waits,
     /// Latency at a rate that RATE or a replay asked for.
     Rate,
     ThinkTime,
@@ -199,6 +201,7 @@ impl Tested {
             Self::Network => "the network",
             Self::Replica => "the replica",
             Self::Locks => "locks in the database",
+            Self::Waits => "waits in the database, not of the storage",
             Self::Rate => "the latency at the rate asked for",
             Self::ThinkTime => "the think time asked for",
             Self::UnseenStorage => "storage that petal does not see",

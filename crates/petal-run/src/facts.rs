@@ -2,7 +2,7 @@
 //! settings of the host are read before the trigger, looked at each second, and read again at the
 //! end.
 
-use petal_engine::{Result, Server, ServerFacts};
+use petal_engine::{EngineError, Result, Server, ServerFacts};
 use petal_host::facts::{FactChange, FactKind, FactValues, LimitedProcesses};
 use petal_host::host::HostFacts;
 use petal_host::numbers::decimal;
@@ -10,6 +10,9 @@ use petal_record::facts::FactsProof;
 use petal_record::target::Durability;
 
 use super::job::{Job, Prepared};
+
+/// The fact of a question about the tables that was refused.
+const REFUSED: &str = "petal's tables";
 
 /// A server's facts with the mark of its settings.
 pub struct FirstFacts {
@@ -41,8 +44,10 @@ pub struct FactsWatch<'a> {
     limits: FactValues,
     durability: Option<Durability>,
     proof: FactsProof,
-    /// Seconds after the trigger of the last looks at the server's facts and at the limits.
+    /// Seconds after the trigger of the last looks at the mark of the server's settings, at all of its facts,
+    /// and at the limits.
     looked_s: f64,
+    compared_s: f64,
     limits_looked_s: f64,
     pub gaps: Vec<String>,
 }
@@ -67,6 +72,7 @@ impl<'a> FactsWatch<'a> {
             durability: prepared.details.durability.clone(),
             proof: FactsProof::default(),
             looked_s: 0.0,
+            compared_s: 0.0,
             limits_looked_s: 0.0,
             gaps: Vec::new(),
         };
@@ -143,9 +149,17 @@ impl<'a> FactsWatch<'a> {
     }
 
     fn compare(&mut self, server: &dyn Server, at_s: f64) -> Result<()> {
-        let now = read(self.job, server)?;
+        let mut now = read(self.job, server)?;
+        if now.facts.contains_key(&(FactKind::Table, REFUSED.to_owned())) {
+            let known = self.known.iter().filter(|((kind, _), _)| *kind == FactKind::Identity);
+            now.facts.extend(known.map(|(name, value)| (name.clone(), value.clone())));
+        }
         let between = (self.looked_s, at_s);
-        self.proof.changes.extend(FactChange::between(&self.known, &now.facts, between));
+        let mut changes = FactChange::between(&self.known, &now.facts, between);
+        // The mark is of settings: tables were looked at when all facts were compared.
+        let tables = changes.iter_mut().filter(|change| change.kind == FactKind::Table);
+        tables.for_each(|change| change.between_s.0 = self.compared_s);
+        self.proof.changes.append(&mut changes);
         if let Some(weaker) = now.durability.filter(|now| !now.durable)
             && self.durability.as_ref().is_some_and(|known| known.durable)
         {
@@ -154,7 +168,7 @@ impl<'a> FactsWatch<'a> {
             self.durability = Some(Durability { setting, ..weaker });
             self.proof.weakest.clone_from(&self.durability);
         }
-        (self.known, self.looked_s) = (now.facts, at_s);
+        (self.known, self.looked_s, self.compared_s) = (now.facts, at_s, at_s);
         Ok(())
     }
 
@@ -166,15 +180,23 @@ impl<'a> FactsWatch<'a> {
 /// Reads the server's settings, or those of its description if the engine reads no others, and
 /// the identities of servers and loads.
 fn read(job: &Job<'_>, server: &dyn Server) -> Result<ServerFacts> {
-    let mut read = server.settings_now()?;
     let (schemas, sessions) = (job.workload.schemas, job.plan.len() as u32);
+    let mut read = server.settings_now(schemas)?;
     if read.facts.is_empty() {
         let (_, details) = job.engine.describe(schemas, sessions)?;
         let settings = details.settings.into_iter();
         read.facts = settings.map(|(name, v)| ((FactKind::Setting, name), v)).collect();
         read.durability = details.durability;
     }
-    for identity in server.identities(schemas)? {
+    let identities = match server.identities(schemas) {
+        // Tables that are no longer as a load makes them. The begin of a run refuses them.
+        Err(EngineError::Environment(why) | EngineError::Data(why)) => {
+            read.facts.insert((FactKind::Table, REFUSED.to_owned()), why);
+            return Ok(read);
+        }
+        identities => identities?,
+    };
+    for identity in identities {
         let mut add = |what: &str, value: String| {
             let name = format!("{what} at {}", identity.server);
             read.facts.insert((FactKind::Identity, name), value);

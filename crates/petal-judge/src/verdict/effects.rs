@@ -140,7 +140,7 @@ pub(super) fn gravest<'a>(
 
 /// The rules of valid tests, in words, by the resource that they show.
 #[cfg(test)]
-pub(super) const VALID: [(Tested, &str); 12] = [
+pub(super) const VALID: [(Tested, &str); 13] = [
     (
         Tested::SharedProcessors,
         "processors limit it, and others' work on them is enough for `other-load`; not if it asks for \
@@ -151,6 +151,7 @@ pub(super) const VALID: [(Tested, &str); 12] = [
     (Tested::Network, "the network limits it"),
     (Tested::Replica, "commits that wait for another server limit it"),
     (Tested::Locks, "locks or contention in the database limit it"),
+    (Tested::Waits, "waits of another class limit it, such as a timer's"),
     (Tested::Rate, "RATE limits it"),
     (Tested::ThinkTime, "think time limits it"),
     (Tested::Log, "the log or its room limits it, or it asks for redo and no row above applies"),

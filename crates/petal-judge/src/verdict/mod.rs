@@ -255,11 +255,10 @@ fn tested(
         Limiter::Replica => Tested::Replica,
         Limiter::Contention | Limiter::Locks => Tested::Locks,
         Limiter::Network => Tested::Network,
-        Limiter::IoLimit
-        | Limiter::Reads
-        | Limiter::OtherWaits
-        | Limiter::NotJudged
-        | Limiter::NotDetermined => by_source,
+        Limiter::OtherWaits => Tested::Waits,
+        Limiter::IoLimit | Limiter::Reads | Limiter::NotJudged | Limiter::NotDetermined => {
+            by_source
+        }
     }
 }
 
