@@ -63,9 +63,11 @@ fn first_of(rules: &[LimitRule], run: &Run) -> LimitedBy {
     rules.iter().find_map(|rule| rule(run)).unwrap_or_else(|| waited_for(run))
 }
 
-/// Names processors that the run itself fills.
+/// Names processors that the run itself fills, unless its sessions slept most of the time.
 fn own_processors(run: &Run) -> Option<LimitedBy> {
-    whole_host(run).filter(|limit| limit.by != Limiter::OthersWork)
+    let own = whole_host(run).filter(|limit| limit.by != Limiter::OthersWork)?;
+    let asleep = waits::asleep(run).filter(|_| own.by == Limiter::Processors);
+    Some(asleep.unwrap_or(own))
 }
 
 /// Names the limit of a run on processors that others fill.

@@ -73,6 +73,16 @@ fn full_processors_of_others_do_not_limit_reads_that_wait_at_the_device() {
     assert_eq!(limited(0.7), Limiter::OthersWork);
 }
 
+#[test]
+fn full_processors_do_not_limit_sessions_that_sleep() {
+    let mut run = fixture::mixed_run();
+    others_use(&mut run, 0.1, 98.0);
+    assert_eq!(limited_by(&run).by, Limiter::Processors);
+    let longest = run.summary.waits.iter_mut().max_by(|a, b| a.time_us.total_cmp(&b.time_us));
+    longest.unwrap().class = WaitClass::Other;
+    assert_eq!(limited_by(&run).by, Limiter::OtherWaits);
+}
+
 /// Makes other programs use so many of the two processors, which are busy to this percentage.
 fn others_use(run: &mut Run, processors: f64, busy: f64) {
     run.summary.cpu = Some(CpuShare { user: busy, idle: 100.0 - busy, ..CpuShare::default() });

@@ -253,6 +253,13 @@ pub(super) fn off_processors(run: &Run) -> Option<LimitedBy> {
     (off_processors >= LIMIT_SHARE_MIN).then(|| waited_for(run))
 }
 
+/// Names an event in which sessions sleep or are held back for most of DB time.
+pub(super) fn asleep(run: &Run) -> Option<LimitedBy> {
+    let (class, _) = longest_class(run)?;
+    let is_asleep = matches!(class, WaitClass::Scheduler | WaitClass::Other);
+    is_asleep.then(|| off_processors(run)).flatten()
+}
+
 /// Time of the sessions' waits for locks of any kind, in seconds.
 pub(super) fn lock_s(run: &Run) -> f64 {
     waited_s(run, &[WaitClass::Application, WaitClass::Concurrency]).unwrap_or(0.0)
