@@ -182,8 +182,9 @@ mod tests {
             ..WriteLedger::default()
         });
         let shown = within(200, || brief(&run, "petal-results/x"));
+        let line = shown.replace("\n  ", " ");
         assert!(
-            shown.contains("limited by: wait event Timeout:PgSleep (97 % of DB time)"),
+            line.contains("limited by: wait event Timeout:PgSleep (97 % of DB time)"),
             "{shown}"
         );
         let written = "\nwritten 25.8 bytes at the device for each changed byte; 10.0 MB of other \
